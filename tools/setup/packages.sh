@@ -15,7 +15,7 @@ need_command() { # COMMAND PACKAGE
 need_header() { # HEADERS PACKAGE: any one of the headers will do
   local header
   for header in $1; do
-    if echo "#include <$header>" | g++ -std=c++20 -x c++ -E - >/dev/null 2>&1; then return; fi
+    if g++ -std=c++20 -x c++ -E - <<<"#include <$header>" >/dev/null 2>&1; then return; fi
   done
   missing+=("$2")
 }
