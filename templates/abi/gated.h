@@ -44,8 +44,10 @@ struct GatedForwardParams {
   float gate_half_scale;     // 0.5 / sqrt(gate_dim): sigmoid(x) = 0.5 + 0.5 tanh(x / 2)
 };
 static_assert(sizeof(GatedForwardParams) == 224);
+#ifndef __CUDACC_RTC__  // which has no __builtin_offsetof
 static_assert(__builtin_offsetof(GatedForwardParams, stats) == 192);
 static_assert(__builtin_offsetof(GatedForwardParams, softmax_scale_log2) == 216);
+#endif
 
 // Both backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it).
 struct GatedBackwardParams {
@@ -59,8 +61,10 @@ struct GatedBackwardParams {
   float softmax_scale, gate_scale;  // 1 / sqrt(head_dim), 1 / sqrt(gate_dim)
 };
 static_assert(sizeof(GatedBackwardParams) == 432);
+#ifndef __CUDACC_RTC__  // which has no __builtin_offsetof
 static_assert(__builtin_offsetof(GatedBackwardParams, stats) == 384);
 static_assert(__builtin_offsetof(GatedBackwardParams, softmax_scale_log2) == 416);
+#endif
 
 // ---- Serving. A page holds kPageTokens tokens of every kv head; the block of one (page, kv head) is contiguous:
 //

@@ -26,7 +26,7 @@ STRATUM_DEVICE float fast_tanh(float x) {
   return y;
 }
 
-inline constexpr float kInfinity = __builtin_huge_valf();
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 
 // The larger or the sum over the four lanes that share a row of an MMA accumulator; every lane gets the result.
 STRATUM_DEVICE float quad_max(float x) {

@@ -36,13 +36,29 @@ STRATUM_DEVICE const i32* sequence_pages(const i32* block_table, i32 sequence, i
 template <class Tile>
 STRATUM_DEVICE void copy_block_rows_async(u32 destination, const u16* source, int valid, int lane) {
   constexpr int chunks = Tile::rows * Tile::chunks_per_row;  // of 16 bytes
+  constexpr int steps = (chunks + 31) / 32;
+  if constexpr (32 % Tile::chunks_per_row == 0 && chunks % 32 == 0) {
+    // Every step moves down by whole rows. The address is an integer so that the compiler keeps it as one sum, of which
+    // the step is a constant part of the instruction; from a pointer and a lane it would make bit operations a step.
+    constexpr int step_rows = 32 / Tile::chunks_per_row;
+    const int row = lane / Tile::chunks_per_row;
+    const u64 from = reinterpret_cast<u64>(source) + lane * 16;
+    const u32 to = destination + row * Tile::row_bytes + lane % Tile::chunks_per_row * 16;
+    const int valid_below = valid - row;
 #pragma unroll
-  for (int i = 0; i < (chunks + 31) / 32; ++i) {
-    const int chunk = i * 32 + lane;
-    const int row = chunk / Tile::chunks_per_row;
-    const int column = chunk % Tile::chunks_per_row;
-    if (chunks % 32 == 0 || chunk < chunks) {
-      cp_async_16(destination + row * Tile::row_bytes + column * 16, source + chunk * 8, row < valid);
+    for (int i = 0; i < steps; ++i) {
+      cp_async_16(to + i * step_rows * Tile::row_bytes, reinterpret_cast<const void*>(from + i * 512),
+                  i * step_rows < valid_below);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < steps; ++i) {
+      const int chunk = i * 32 + lane;
+      const int row = chunk / Tile::chunks_per_row;
+      const int column = chunk % Tile::chunks_per_row;
+      if (chunks % 32 == 0 || chunk < chunks) {
+        cp_async_16(destination + row * Tile::row_bytes + column * 16, source + chunk * 8, row < valid);
+      }
     }
   }
 }
