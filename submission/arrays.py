@@ -1,0 +1,163 @@
+"""Describes arrays to the library: torch tensors, `__cuda_array_interface__`, `__array_interface__`, DLPack.
+
+A description is the tuple of a `stratum_array`'s fields in order (data, shape[4], stride[4], rank, dtype, device, reserved,
+dtype_name). Nothing is copied; whether it suits is for the library to judge, since it has to do so for C callers anyway.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+from .errors import DeviceError, DtypeError, StrideError
+from .library import load
+
+# A stratum_array's fields, as native C lays them out.
+FIELDS = struct.Struct("@Q4q4qiiiiP")
+
+BFLOAT16, FLOAT16, RAW16, OTHER = 1, 2, 3, 4  # stratum_dtype
+HOST_MEMORY = -1
+
+_EXPECTED = "a torch tensor or an array with __cuda_array_interface__, __array_interface__ or DLPack"
+_TYPESTRS = {"<f2": FLOAT16, "<u2": RAW16}
+_DLPACK_DTYPES = {"bfloat16": BFLOAT16, "float16": FLOAT16, "uint16": RAW16}
+
+_tensor_types = {}  # types of torch tensors met so far
+_tensor_dtypes = {}  # torch.dtype → (stratum_dtype, name)
+_tensor_devices = {}  # torch.device → ordinal or HOST_MEMORY
+_dtype_names = {}  # name → C string; kept for ever, since a description holds its bare address
+
+
+def is_tensor(array) -> bool:
+    """Whether an array is a torch tensor. Imports nothing: who has a tensor has torch."""
+    if type(array) in _tensor_types:
+        return True
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, getattr(torch, "Tensor", ())):
+        return False
+    _tensor_types[type(array)] = True
+    return True
+
+
+def describe(array, name: str, device: int, stream: int, keep: list, writable: bool = False) -> tuple:
+    """The description of any supported array.
+
+    name: the argument, for messages. device: the engine's, taken where an array can't say its own. stream: the CUDA
+    stream that will use it. keep: gets what must live until the work is queued. writable: refuse a read-only array.
+    Errors: DtypeError for no array, or a read-only one; StrideError, DeviceError for what has no description.
+    """
+    if type(array) in _tensor_types or is_tensor(array):
+        return _describe_tensor(array, name)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _describe_interface(interface, name, _device_of(array, device), writable)
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None:
+        return _describe_interface(interface, name, HOST_MEMORY, writable)
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _describe_dlpack(array, name, stream, keep, writable)
+    raise DtypeError(f"{name}: expected {_EXPECTED}, got {type(array).__name__}", name)
+
+
+def _describe_tensor(tensor, name: str) -> tuple:
+    try:
+        shape = tensor.shape
+        strides = tensor.stride()
+        dtype = _tensor_dtypes[tensor.dtype]
+        device = _tensor_devices[tensor.device]
+        if len(shape) == 3:
+            return (tensor.data_ptr(), *shape, 0, *strides, 0, 3, dtype[0], device, 0, dtype[1])
+        if len(shape) == 4:
+            return (tensor.data_ptr(), *shape, *strides, 4, dtype[0], device, 0, dtype[1])
+    except KeyError:
+        _learn_tensor(tensor, name)
+        return _describe_tensor(tensor, name)
+    except RuntimeError as error:  # a layout without strides, or a tensor without storage
+        raise StrideError(f"{name}: expected a strided tensor in memory, got {tensor.layout}: {error}", name) from None
+    return _description(tensor.data_ptr(), shape, strides, dtype[0], device, dtype[1])
+
+
+def _learn_tensor(tensor, name: str) -> None:
+    """Puts a tensor's dtype and device into the tables. Errors: DeviceError for memory that is neither CUDA's nor the
+    host's."""
+    torch = sys.modules["torch"]
+    codes = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16, getattr(torch, "uint16", None): RAW16}
+    dtype, device = tensor.dtype, tensor.device
+    if device.type not in ("cuda", "cpu"):
+        raise DeviceError(f"{name}: expected a CUDA tensor, got one on device {device}", name)
+    code = codes.get(dtype, OTHER)
+    _tensor_dtypes[dtype] = code, _dtype_name(str(dtype).removeprefix("torch.")) if code == OTHER else 0
+    _tensor_devices[device] = device.index if device.type == "cuda" else HOST_MEMORY
+
+
+def _describe_interface(interface: dict, name: str, device: int, writable: bool) -> tuple:
+    """From the dict of `__cuda_array_interface__` (version 3) or `__array_interface__`; strides count bytes there."""
+    data, typestr = interface.get("data"), interface["typestr"]
+    if not isinstance(data, tuple):
+        raise StrideError(f"{name}: expected an array that tells its address, got one without", name)
+    if writable and data[1]:
+        raise DtypeError(f"{name}: expected an array that can be written, got a read-only one", name)
+    code = _TYPESTRS.get(typestr, OTHER)
+    strides = interface.get("strides")
+    if strides is not None and code != OTHER:
+        if any(stride % 2 for stride in strides):
+            raise StrideError(f"{name}: expected strides of whole elements of 2 bytes, got {strides} bytes", name)
+        strides = [stride // 2 for stride in strides]
+    elif strides is not None:
+        strides = [0] * len(strides)  # the dtype will be refused first
+    return _description(data[0], interface["shape"], strides, code, device, _dtype_name(typestr) if code == OTHER else 0)
+
+
+def _describe_dlpack(array, name: str, stream: int, keep: list, writable: bool) -> tuple:
+    from . import dlpack
+
+    try:
+        view = dlpack.View(array, stream)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise DtypeError(f"{name}: expected {_EXPECTED}, got a DLPack export that failed: {error}", name) from error
+    if writable and view.read_only:
+        raise DtypeError(f"{name}: expected an array that can be written, got a read-only one", name)
+    keep.append(view)
+    code = _DLPACK_DTYPES.get(view.dtype, OTHER)
+    device = _dlpack_ordinal(view.device_type, view.device_id)
+    if device is None:
+        raise DeviceError(f"{name}: expected a CUDA array, got one on DLPack device type {view.device_type}", name)
+    dtype_name = _dtype_name(view.dtype) if code == OTHER else 0
+    return _description(view.data, view.shape, view.strides, code, device, dtype_name)
+
+
+def _description(data: int, shape, strides, dtype: int, device: int, dtype_name: int) -> tuple:
+    """The tuple of any rank; strides None are those of a contiguous array. Past the fourth axis only the rank is told."""
+    rank = len(shape)
+    if strides is None:
+        strides, step = [0] * rank, 1
+        for axis in reversed(range(rank)):
+            strides[axis] = step
+            step *= max(shape[axis], 1)
+    shape4 = (*shape, 0, 0, 0, 0)[:4]
+    strides4 = (*strides, 0, 0, 0, 0)[:4]
+    return (data, *shape4, *strides4, rank, dtype, device, 0, dtype_name)
+
+
+def _device_of(array, device: int) -> int:
+    """Ordinal of an array with `__cuda_array_interface__`, which has no field for it; DLPack's has."""
+    told = _dlpack_ordinal(*array.__dlpack_device__()) if hasattr(array, "__dlpack_device__") else None
+    return device if told is None else told
+
+
+def _dlpack_ordinal(device_type: int, device_id: int) -> int | None:
+    from . import dlpack
+
+    if device_type in (dlpack.CUDA, dlpack.CUDA_MANAGED):
+        return int(device_id)
+    if device_type in (dlpack.CPU, dlpack.CUDA_HOST):
+        return HOST_MEMORY
+    return None
+
+
+def _dtype_name(name: str) -> int:
+    """Address of a dtype's name as a C string."""
+    ffi, _ = load()
+    if name not in _dtype_names:
+        _dtype_names[name] = ffi.new("char[]", name.encode("ascii", "replace"))
+    return int(ffi.cast("uintptr_t", _dtype_names[name]))
