@@ -42,7 +42,8 @@ struct DecodeTile {
   // A warp's result: O [tile_m][head_dim], rows padded against bank conflicts, then (m, l) [tile_m].
   static constexpr int result_stride = head_dim + 8;
   static constexpr int result_bytes = tile_m * (result_stride * sizeof(float) + sizeof(abi::PartialStats));
-  static constexpr int warp_bytes = stages * stage_bytes > result_bytes ? stages * stage_bytes : result_bytes;
+  static constexpr int ring_bytes = stages * stage_bytes;
+  static constexpr int warp_bytes = ring_bytes > result_bytes ? ring_bytes : result_bytes;
   static constexpr int shared_bytes = warps * warp_bytes;
 };
 
@@ -78,8 +79,8 @@ STRATUM_DEVICE DecodeWork decode_work(const abi::GatedDecodeParams& params) {
   work.num_rows = min(Tile::tile_m, work.sequence.num_tokens * work.group - work.first_row);
   work.pages = sequence_pages(params.block_table, item.sequence, params.table_stride) +
                item.index * (abi::kSplitTokens / abi::kPageTokens);
-  work.slot = (static_cast<i64>(work.sequence.first_split + item.index) * params.kv_heads + work.kv_head) *
-                  params.rows_stride + work.first_row;
+  const i64 split = work.sequence.first_split + item.index;
+  work.slot = (split * params.kv_heads + work.kv_head) * params.rows_stride + work.first_row;
   work.first_key = item.index * abi::kSplitTokens;
   const i32 visible = work.last_visible_key(work.num_rows - 1) + 1;
   work.num_keys = max(0, min(abi::kSplitTokens, visible - work.first_key));
@@ -94,8 +95,8 @@ STRATUM_DEVICE void load_query(u32 (&fragments)[kSteps][4], const abi::Packed& a
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int mine = row + (lane >> 2) + i * 8;
-    const u16* data = static_cast<const u16*>(array.data) + (work.sequence.first_token + work.token(mine)) * array.token +
-                      work.head(mine) * array.head;
+    const i64 token = work.sequence.first_token + work.token(mine);
+    const u16* data = static_cast<const u16*>(array.data) + token * array.token + work.head(mine) * array.head;
     rows[i] = reinterpret_cast<const u32*>(data) + (lane & 3);
   }
 #pragma unroll
@@ -140,16 +141,21 @@ struct DecodeWarp {
     }
   }
 
-  // Attends to the chunk in `stage`, whose first key is at position `key`; `hide` says that a row may not see all of it.
-  __device__ __forceinline__ void attend(u32 stage, i32 key, bool hide, const abi::GatedDecodeParams& params, int lane) {
+  // Attends to the chunk in `stage` that starts at position `key`; `hide` says that a row may not see all of it.
+  __device__ __forceinline__ void attend(u32 stage, i32 key, bool hide, const abi::GatedDecodeParams& params,
+                                         int lane) {
     const u32 k = stage + LaneOffset<typename Tile::K>::b(lane);
     const u32 kg = stage + Tile::kg_offset + LaneOffset<typename Tile::Kg>::b(lane);
     const u32 v = stage + Tile::v_offset + LaneOffset<typename Tile::K>::b_transposed(lane);
 #pragma unroll
     for (int b = 0; b < Tile::row_blocks; ++b) {
       float s[N / 8][4], t[N / 8][4], rescale[2];
-      multiply_registers<Element, typename Tile::K>(s, q[b], k);
-      multiply_registers<Element, typename Tile::Kg>(t, qg[b], kg);
+      clear(s);
+#pragma unroll
+      for (int i = 0; i < D / 16; ++i) multiply_step<Element, typename Tile::K>(s, q[b][i], k + i * 32);
+      clear(t);
+#pragma unroll
+      for (int i = 0; i < R / 16; ++i) multiply_step<Element, typename Tile::Kg>(t, qg[b][i], kg + i * 32);
       if (hide) hide_keys(s, key + (lane & 3) * 2, last_visible[b]);
       softmax[b].weigh(s, t, rescale, params.softmax_scale_log2, params.gate_half_scale);
       u32 w[N / 16][4];
@@ -234,12 +240,13 @@ STRATUM_DEVICE void decode(const abi::GatedDecodeParams& params) {
     const int row = first % abi::kPageTokens;
     const int valid = work.num_keys - first;
     const u16* block = static_cast<const u16*>(params.cache) + Tile::Block::offset(page, work.kv_head, params.kv_heads);
+    const u16* k = block + Tile::Block::k + row * Tile::head_dim;
+    const u16* kg = block + Tile::Block::kg + row * Tile::gate_dim;
+    const u16* v = block + Tile::Block::v + row * Tile::head_dim;
     const u32 to = stages + stage * Tile::stage_bytes;
-    copy_block_rows_async<typename Tile::K>(to, block + Tile::Block::k + row * Tile::head_dim, valid, lane);
-    copy_block_rows_async<typename Tile::Kg>(to + Tile::kg_offset, block + Tile::Block::kg + row * Tile::gate_dim, valid,
-                                             lane);
-    copy_block_rows_async<typename Tile::K>(to + Tile::v_offset, block + Tile::Block::v + row * Tile::head_dim, valid,
-                                            lane);
+    copy_block_rows_async<typename Tile::K>(to, k, valid, lane);
+    copy_block_rows_async<typename Tile::Kg>(to + Tile::kg_offset, kg, valid, lane);
+    copy_block_rows_async<typename Tile::K>(to + Tile::v_offset, v, valid, lane);
   };
 
   // One group of copies a chunk, empty past the end, so that the wait's count means the same every time.

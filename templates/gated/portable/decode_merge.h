@@ -1,8 +1,8 @@
 // Joins the partials of a wave's splits into the output, one warp a (token, query head).
 //
 // A row at position p has partials in its own splits only, 0 ... p / 512. Lanes hold the maxima of up to 32 splits at a
-// time; each lane owns pairs of columns, reads them coalesced and adds the splits one by one, in ascending order, so the
-// order of the sum depends on the position alone. The partials hold twice the gated sum: o = 0.5 acc / l.
+// time; each lane owns pairs of columns, reads them coalesced and adds the splits one by one, in ascending order, so
+// the order of the sum depends on the position alone. The partials hold twice the gated sum: o = 0.5 acc / l.
 //
 // Registers: 2 a pair of columns and 2 a pair in flight for each of 8 splits. No shared memory.
 #pragma once
@@ -17,9 +17,9 @@ struct DecodeMergeTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim;
   static constexpr int warps = kWarps, threads = warps * 32;
-  static constexpr int pairs = head_dim / 2;                 // of columns
-  static constexpr int lane_pairs = (pairs + 31) / 32;       // lane i owns pairs i, i + 32, ...
-  static constexpr int batch = 8;                            // splits in flight
+  static constexpr int pairs = head_dim / 2;            // of columns
+  static constexpr int lane_pairs = (pairs + 31) / 32;  // lane i owns pairs i, i + 32, ...
+  static constexpr int batch = 8;                       // splits in flight
 };
 
 // The partials of one row: those of split i start at i * stride slots.
