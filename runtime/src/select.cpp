@@ -1,0 +1,113 @@
+#include "select.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+
+#include "error.h"
+
+namespace stratum {
+namespace {
+
+// The portable arch that covers a compute capability (docs/formats.md), or "".
+std::string portable_arch(ComputeCapability capability) {
+  switch (capability.major) {
+    case 8: return "sm_80";
+    case 9: return capability.minor == 0 ? "sm_90" : "";
+    case 10: return capability.minor == 0 || capability.minor == 3 ? "sm_100" : "";
+    case 12: return capability.minor <= 1 ? "sm_120" : "";
+    default: return "";
+  }
+}
+
+KernelKey make_key(const Stratum& stratum, std::string_view operation, const std::string& arch) {
+  return {.family = stratum.family,
+          .operation = std::string(operation),
+          .arch = arch,
+          .dtype = stratum.dtype,
+          .head_dim = stratum.head_dim,
+          .gate_dim = stratum.gate_dim,
+          .group = stratum.group,
+          .flags = {}};
+}
+
+std::vector<const ManifestKernel*> variants_of(const Manifest& manifest, const KernelKey& key) {
+  std::vector<const ManifestKernel*> variants;
+  for (const ManifestKernel& kernel : manifest.kernels) {
+    if (kernel.key == key) variants.push_back(&kernel);
+  }
+  std::ranges::sort(variants, {}, &ManifestKernel::variant);
+  return variants;
+}
+
+// The fields in which a key of the pack does not serve a wanted one, on a device that runs `archs`.
+std::vector<std::string> differences(const KernelKey& wanted, const KernelKey& key,
+                                     const std::vector<std::string>& archs) {
+  std::vector<std::string> fields;
+  const auto differ = [&](const char* name, bool differs) {
+    if (differs) fields.emplace_back(name);
+  };
+  differ("head_dim", key.head_dim != wanted.head_dim);
+  differ("gate_dim", key.gate_dim != wanted.gate_dim);
+  differ("group", key.group != wanted.group && key.group != 0);
+  differ("dtype", key.dtype != wanted.dtype);
+  differ("flags", key.flags != wanted.flags);
+  differ("arch", std::ranges::find(archs, key.arch) == archs.end());
+  return fields;
+}
+
+[[noreturn]] void fail_not_found(const Manifest& manifest, const KernelKey& wanted, ComputeCapability capability,
+                                 const std::vector<std::string>& archs) {
+  using Distance = std::tuple<size_t, int64_t>;  // fields that differ, then how far the dimensions are
+  const KernelKey* nearest = nullptr;
+  Distance least;
+  for (const ManifestKernel& kernel : manifest.kernels) {
+    if (kernel.key.family != wanted.family || kernel.key.operation != wanted.operation) continue;
+    const Distance distance{differences(wanted, kernel.key, archs).size(),
+                            std::abs(int64_t{kernel.key.head_dim} - wanted.head_dim) +
+                                std::abs(int64_t{kernel.key.gate_dim} - wanted.gate_dim)};
+    if (nearest == nullptr || distance < least) {
+      nearest = &kernel.key;
+      least = distance;
+    }
+  }
+  const std::string device = fmt::format("compute capability {}.{}", capability.major, capability.minor);
+  std::string message = fmt::format(
+      "the pack has no kernel for {} {} {} head_dim {} gate_dim {} group {} on {}", wanted.family, wanted.operation,
+      wanted.dtype, wanted.head_dim, wanted.gate_dim, wanted.group, device);
+  message += archs.empty() ? ", which Stratum builds no kernels for" : fmt::format(" ({})", fmt::join(archs, ", "));
+  if (nearest != nullptr) {
+    message += fmt::format("; the nearest it has is {}, which differs in {}", describe_key(*nearest),
+                           fmt::join(differences(wanted, *nearest, archs), ", "));
+  }
+  if (!archs.empty()) {
+    message += fmt::format("; to add it, write a plan for it and run: stratum-gen build --plans {}_d{}_r{}_{}.json",
+                           wanted.family, wanted.head_dim, wanted.gate_dim, short_arch(archs.back()));
+  }
+  throw Error(STRATUM_NO_KERNEL, "", message);
+}
+
+}  // namespace
+
+std::vector<std::string> archs_for(ComputeCapability capability) {
+  const std::string portable = portable_arch(capability);
+  if (portable.empty()) return {};
+  // Chips before 9.0 have no kernels of their own.
+  if (capability.major < 9) return {portable};
+  return {fmt::format("sm_{}{}a", capability.major, capability.minor), portable};
+}
+
+std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
+                                                  std::string_view operation, ComputeCapability capability) {
+  const std::vector<std::string> archs = archs_for(capability);
+  for (const std::string& arch : archs) {
+    KernelKey key = make_key(stratum, operation, arch);
+    for (const int32_t group : {stratum.group, 0}) {
+      key.group = group;
+      if (auto variants = variants_of(manifest, key); !variants.empty()) return variants;
+    }
+  }
+  fail_not_found(manifest, make_key(stratum, operation, ""), capability, archs);
+}
+
+}  // namespace stratum

@@ -1,0 +1,65 @@
+#include "serving_sizes.h"
+
+#include <algorithm>
+
+#include "call_metadata.h"
+#include "error.h"
+#include "sequences.h"
+
+namespace stratum {
+namespace {
+
+constexpr int64_t kElementBytes = 2;
+constexpr int64_t kMaxPages = INT32_MAX;
+
+CallBounds bound_calls(const Config& config, int64_t pages, int32_t prefill_tile_m, bool splits_decode) {
+  CallBounds bounds{.sequences = config.max_sequences, .items = 0, .table_stride = pages_for(config.max_seq_len)};
+  if (prefill_tile_m > 0) {
+    // Every new token takes a place of its own in the pool, and each sequence ends in at most one partial tile.
+    const int64_t tiles_a_sequence = (config.max_seq_len + prefill_tile_m - 1) / prefill_tile_m;
+    const int64_t tiles_in_pool = pages * abi::kPageTokens / prefill_tile_m + config.max_sequences;
+    bounds.items = std::min(config.max_sequences * tiles_a_sequence, tiles_in_pool);
+  }
+  if (splits_decode) bounds.items = std::max(bounds.items, config.max_sequences * splits_for(config.max_seq_len));
+  return bounds;
+}
+
+}  // namespace
+
+ServingSizes size_serving(const Config& config, int32_t prefill_tile_m, bool splits_decode) {
+  ServingSizes sizes;
+  const int64_t token_bytes = int64_t{config.kv_heads} * (2 * config.head_dim + config.gate_dim) * kElementBytes;
+  sizes.page_bytes = abi::kPageTokens * token_bytes;
+  sizes.pages = pages_bound(config.max_cached_tokens, config.max_sequences);
+  if (sizes.pages > kMaxPages) {
+    fail(STRATUM_CONFIG_ERROR, "max_cached_tokens", "expected at most {} with max_sequences {}, got {}",
+         (kMaxPages - 2 * config.max_sequences) * abi::kPageTokens, config.max_sequences, config.max_cached_tokens);
+  }
+  sizes.cache_bytes = sizes.pages * sizes.page_bytes;
+  sizes.bounds = bound_calls(config, sizes.pages, prefill_tile_m, splits_decode);
+  sizes.metadata_bytes = CallMetadata::bound(sizes.bounds);
+
+  int64_t least_slots = 0;
+  if (splits_decode) {
+    sizes.slot_bytes = config.head_dim * sizeof(float) + sizeof(abi::PartialStats);
+    least_slots = splits_for(config.max_seq_len) * config.kv_heads * abi::kMaxDecodeTokens * config.group();
+    sizes.partial_slots =
+        std::min(config.max_sequences * least_slots, std::max(least_slots, kPartialsTarget / sizes.slot_bytes));
+  }
+  if (config.memory_limit_bytes) {
+    const int64_t needed = sizes.cache_bytes + sizes.metadata_bytes + least_slots * sizes.slot_bytes;
+    if (needed > *config.memory_limit_bytes) {
+      fail(STRATUM_CONFIG_ERROR, "memory_limit_bytes",
+           "expected at least {} for these modes (cache {}, partials {}, metadata {}), got {}", needed,
+           sizes.cache_bytes, least_slots * sizes.slot_bytes, sizes.metadata_bytes, *config.memory_limit_bytes);
+    }
+    if (splits_decode) {
+      const int64_t left = *config.memory_limit_bytes - sizes.cache_bytes - sizes.metadata_bytes;
+      sizes.partial_slots = std::min(sizes.partial_slots, left / sizes.slot_bytes);
+    }
+  }
+  sizes.partial_bytes = sizes.partial_slots * sizes.slot_bytes;
+  return sizes;
+}
+
+}  // namespace stratum

@@ -1,0 +1,57 @@
+// Forward and backward over a dense batch: checks and launches, no state. Both may be captured in a graph.
+#pragma once
+
+#include <cstdint>
+
+#include "arrays.h"
+#include "config.h"
+#include "kernels.h"
+#include "scales.h"
+
+namespace stratum {
+
+struct ForwardArrays {
+  const stratum_array *q, *k, *v, *qg, *kg, *o;
+};
+
+struct BackwardArrays {
+  const stratum_array *q, *k, *v, *qg, *kg, *o, *dout;
+  const stratum_array *dq, *dk, *dv, *dqg, *dkg;
+};
+
+class Training {
+ public:
+  struct Workspace {
+    int64_t stats_bytes, delta_bytes;
+  };
+
+  // Refer to the engine's; `host_memory` as in ArrayChecker.
+  Training(const Config& config, const Kernels& kernels, bool host_memory);
+
+  // Throws Error (SHAPE_ERROR) for a size that is negative or too large for one launch.
+  Workspace workspace(int64_t batch, int64_t seq_len) const;
+
+  // Queue the work of a call; nothing if the batch or the sequences are empty. Throw Error: SHAPE_ERROR, STRIDE_ERROR,
+  // DTYPE_ERROR, DEVICE_ERROR before anything is queued, DRIVER_ERROR.
+  void forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream stream) const;
+  void backward(const BackwardArrays& arrays, uint64_t stats, uint64_t delta, cuda::Stream stream) const;
+
+ private:
+  struct Size {
+    int64_t batch, seq_len;
+
+    bool empty() const { return batch == 0 || seq_len == 0; }
+  };
+
+  Size check_inputs(const stratum_array* q, const stratum_array* k, const stratum_array* v, const stratum_array* qg,
+                    const stratum_array* kg) const;
+  const LoadedKernel& kernel(Operation operation, Size size) const;
+  Grid grid(const LoadedKernel& kernel, Size size, int32_t heads) const;
+
+  const Config& config_;
+  const Kernels& kernels_;
+  ArrayChecker check_;
+  Scales scales_;
+};
+
+}  // namespace stratum
