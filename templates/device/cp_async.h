@@ -5,11 +5,19 @@
 
 namespace stratum {
 
-// Copies 16 bytes; with `valid` false nothing is read and the destination is filled with zeros. The global address
-// must then still be one that the caller may form.
+// Copies 16 bytes; with `valid` false nothing is read, whatever the address, and the destination is filled with zeros.
 STRATUM_DEVICE void cp_async_16(u32 destination, const void* source, bool valid) {
   const u32 bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes)
+               : "memory");
+}
+
+// The same for kBytes = 4 or 8, for rows of floats whose start is not 16-byte aligned.
+template <int kBytes>
+STRATUM_DEVICE void cp_async_small(u32 destination, const void* source, bool valid) {
+  static_assert(kBytes == 4 || kBytes == 8, "cp.async.ca copies 4, 8 or 16 bytes");
+  const u32 bytes = valid ? kBytes : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(destination), "l"(source), "n"(kBytes), "r"(bytes)
                : "memory");
 }
 

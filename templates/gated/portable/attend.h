@@ -1,0 +1,246 @@
+// The online softmax over key tiles that forward and prefill share. One block owns tile_m query rows of one head.
+//
+//     all threads   cp.async key tile j+1 ──▶ stage (j+1) % 2          │ runs beside
+//     each warp     16 rows:  S = Q K^T   T = Qg Kg^T                   │ the products
+//                             m, l, p = exp2((S - m) c)                 │ of tile j
+//                             w = p + p tanh(T / 2)    (twice p sigmoid(T))
+//                             O = O rescale + w V
+//
+// One __syncthreads a key tile: it says both that tile j has landed for everyone and that nobody still reads the stage
+// that tile j+1 goes to. Warps share nothing else, so the softmax of one overlaps the products of another.
+//
+// A row's bits depend on its own position and data alone: key tiles sit at absolute multiples of tile_n in ascending
+// order, and a tile that lies wholly behind a row's mask leaves its state as it is (rescale factor exactly 1, w exactly
+// 0), so it may be skipped or not.
+//
+// Registers (D 128, R 64, tile_n 64): O 64, S 32, T 32, Q and Qg 48 when kept there. Shared memory: two stages of
+// K, V [tile_n][D] and Kg [tile_n][R], and Q, Qg unless they live in registers (they then pass through the stages).
+#pragma once
+
+#include "abi/gated.h"
+#include "device/copy_tile.h"
+#include "device/math.h"
+#include "gated/portable/fragments.h"
+
+namespace stratum::gated {
+
+template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, bool kQueryInRegisters>
+struct AttendTile {
+  using Element = Element_;
+  static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
+  static constexpr int tile_m = kTileM, tile_n = kTileN;
+  static constexpr int threads = tile_m * 2;  // a warp owns 16 rows
+  static constexpr bool query_in_registers = kQueryInRegisters;
+
+  using Q = SharedTile<tile_m, head_dim>;
+  using Qg = SharedTile<tile_m, gate_dim>;
+  using K = SharedTile<tile_n, head_dim>;
+  using Kg = SharedTile<tile_n, gate_dim>;
+  static constexpr int query_bytes = Q::bytes + Qg::bytes;
+  static constexpr int stage_bytes = 2 * K::bytes + Kg::bytes;
+  static constexpr int shared_bytes =
+      query_in_registers ? (query_bytes > 2 * stage_bytes ? query_bytes : 2 * stage_bytes)
+                         : query_bytes + 2 * stage_bytes;
+  static_assert(tile_m * (head_dim * 2 + 16) <= shared_bytes, "the output passes through shared memory");
+};
+
+// Keys and values of one key tile, and how many of its rows exist.
+struct KeyRows {
+  Rows k, v, kg;
+  int valid;
+};
+
+// The query rows of one block: positions first_position ... of a sequence that has num_keys keys.
+struct QueryRows {
+  Rows q, qg;
+  u16* o;
+  i64 o_stride;
+  abi::RowStats* stats;  // of the first row, or null
+  int valid;
+  int first_position;
+  int num_keys;
+};
+
+struct Scales {
+  float softmax_log2;  // log2(e) / sqrt(D)
+  float gate_half;     // 0.5 / sqrt(R)
+};
+
+// The copies that bring one key tile into its stage, K then Kg then V: `load_keys` starts them all, `load_keys_share`
+// the share that falls to one step of a product. Past the last tile `rows.valid` is at most 0 and nothing is read.
+template <class Tile>
+STRATUM_DEVICE void load_keys_piece(int piece, u32 stage, const KeyRows& rows) {
+  using KCopy = TileCopy<typename Tile::K, Tile::threads>;
+  using KgCopy = TileCopy<typename Tile::Kg, Tile::threads>;
+  if (piece < KCopy::pieces) {
+    KCopy::issue(piece, stage, rows.k, rows.valid);
+  } else if (piece < KCopy::pieces + KgCopy::pieces) {
+    KgCopy::issue(piece - KCopy::pieces, stage + Tile::K::bytes, rows.kg, rows.valid);
+  } else {
+    KCopy::issue(piece - KCopy::pieces - KgCopy::pieces, stage + Tile::K::bytes + Tile::Kg::bytes, rows.v, rows.valid);
+  }
+}
+
+template <class Tile>
+inline constexpr int key_pieces =
+    2 * TileCopy<typename Tile::K, Tile::threads>::pieces + TileCopy<typename Tile::Kg, Tile::threads>::pieces;
+
+template <class Tile>
+STRATUM_DEVICE void load_keys(u32 stage, const KeyRows& rows) {
+#pragma unroll
+  for (int piece = 0; piece < key_pieces<Tile>; ++piece) load_keys_piece<Tile>(piece, stage, rows);
+}
+
+template <class Tile>
+STRATUM_DEVICE void load_keys_share(int step, int steps, u32 stage, const KeyRows& rows) {
+  share<key_pieces<Tile>>(step, steps, [&](int piece) { load_keys_piece<Tile>(piece, stage, rows); });
+}
+
+// The softmax state of a thread's two rows, r and r + 8 of its warp's sixteen.
+struct OnlineSoftmax {
+  float max[2] = {-kInfinity, -kInfinity};
+  float sum[2] = {0.f, 0.f};  // this thread's columns only, until finish()
+
+  // Takes in one key tile's scores; gives the factors by which the sum (done here) and O are to be rescaled.
+  template <int kTiles>
+  __device__ __forceinline__ void raise(float (&rescale)[2], const float (&s)[kTiles][4], const Scales& scales) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float largest = max[r];
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) largest = fmaxf(largest, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+      largest = quad_max(largest);
+      rescale[r] = fast_exp2((max[r] - largest) * scales.softmax_log2);
+      max[r] = largest;
+      sum[r] *= rescale[r];
+    }
+  }
+
+  // Turns 8 columns of scores s, with tanh of half the gate scores, into twice the gated weights. Subtracting before
+  // scaling keeps s - max exact for any size of logit.
+  __device__ __forceinline__ void weigh(float (&s)[4], const float (&tanh_half)[4], const Scales& scales) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float p = fast_exp2((s[i] - max[i / 2]) * scales.softmax_log2);
+      sum[i / 2] += p;
+      s[i] = fmaf(p, tanh_half[i], p);
+    }
+  }
+
+  __device__ __forceinline__ void finish() {
+    sum[0] = quad_sum(sum[0]);
+    sum[1] = quad_sum(sum[1]);
+  }
+};
+
+// Hides what the causal mask hides: column j of the tile is key first_key + j, row r sees keys up to position + r.
+template <int kColumns>
+STRATUM_DEVICE void mask_scores(float (&s)[kColumns / 8][4], int first_key, int position, int lane) {
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int key = first_key + n * 8 + (lane & 3) * 2 + (i & 1);
+      if (key > position + (lane >> 2) + (i / 2) * 8) s[n][i] = -kInfinity;
+    }
+  }
+}
+
+// `Keys` gives the key tiles: keys.tile(exists, first) are the rows of keys first ... first + tile_n - 1, none of them
+// valid if the tile doesn't exist.
+template <class Tile, class Keys>
+STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const Scales& scales) {
+  using Element = typename Tile::Element;
+  constexpr int D = Tile::head_dim, R = Tile::gate_dim, N = Tile::tile_n;
+  using K = typename Tile::K;
+  using Kg = typename Tile::Kg;
+  const int lane = threadIdx.x & 31;
+  const int warp = threadIdx.x >> 5;
+  const int position = query.first_position + warp * 16;  // of this warp's first row
+  const int visible = min(query.first_position + query.valid, query.num_keys);
+  const int num_tiles = (visible + N - 1) / N;
+
+  // Queries first; where they move on to registers, the stages reuse their place.
+  const u32 stages = Tile::query_in_registers ? shared : shared + Tile::query_bytes;
+  copy_tile_async<typename Tile::Q, Tile::threads>(shared, query.q, query.valid);
+  copy_tile_async<typename Tile::Qg, Tile::threads>(shared + Tile::Q::bytes, query.qg, query.valid);
+  cp_async_commit();
+  if constexpr (Tile::query_in_registers) {
+    cp_async_wait<0>();
+    __syncthreads();
+  }
+  const RowOperand<typename Tile::Q, Tile::query_in_registers> q(shared + warp * 16 * Tile::Q::row_bytes, lane);
+  const RowOperand<typename Tile::Qg, Tile::query_in_registers> qg(
+      shared + Tile::Q::bytes + warp * 16 * Tile::Qg::row_bytes, lane);
+  if constexpr (Tile::query_in_registers) __syncthreads();
+  load_keys<Tile>(stages, keys.tile(true, 0));
+  cp_async_commit();
+
+  float o[D / 8][4];
+  clear(o);
+  OnlineSoftmax softmax;
+  const u32 k_lane = LaneOffset<K>::b(lane);
+  const u32 kg_lane = K::bytes + LaneOffset<Kg>::b(lane);
+  const u32 v_lane = K::bytes + Kg::bytes + LaneOffset<K>::b_transposed(lane);
+
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    const u32 stage = stages + (tile & 1) * Tile::stage_bytes;
+    cp_async_wait<0>();
+    __syncthreads();
+    const u32 next_stage = stages + ((tile + 1) & 1) * Tile::stage_bytes;
+    const KeyRows next = keys.tile(tile + 1 < num_tiles, (tile + 1) * N);
+    if (tile * N > position + 15) {  // wholly behind this warp's mask
+      load_keys<Tile>(next_stage, next);
+      cp_async_commit();
+      continue;
+    }
+
+    // The next tile's copies start beside the products of T, the gate's tanh runs beside those of S, the weights of one k-step beside the products of the one before.
+    float s[N / 8][4], t[N / 8][4];
+    const auto gate = [&](int step, int steps) {
+      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
+    };
+    multiply<Element, Kg>(t, qg, stage + kg_lane,
+                          [&](int step, int steps) { load_keys_share<Tile>(step, steps, next_stage, next); });
+    cp_async_commit();
+    multiply<Element, K>(s, q, stage + k_lane, gate);
+    if (tile * N + N - 1 > position) mask_scores<N>(s, tile * N, position, lane);
+
+    float rescale[2];
+    softmax.raise(rescale, s, scales);
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[n][i] *= rescale[i / 2];
+    }
+    u32 w[N / 16][4];
+    const auto weigh = [&](int n) {
+      softmax.weigh(s[n], t[n], scales);
+      pack_operand<Element>(w, n, s[n]);
+    };
+    weigh(0);
+    weigh(1);
+#pragma unroll
+    for (int k = 0; k < N / 16; ++k) {
+      accumulate_step<Element, K>(o, w[k], stage + v_lane, k, [&](int step, int steps) {
+        if (k + 1 < N / 16) share<2>(step, steps, [&](int i) { weigh(2 * k + 2 + i); });
+      });
+    }
+  }
+
+  softmax.finish();
+  __syncthreads();  // the stages become scratch for the output
+  const float inverse[2] = {0.5f / softmax.sum[0], 0.5f / softmax.sum[1]};
+  const int warp_valid = query.valid - warp * 16;
+  store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes,
+                              query.o + warp * 16 * query.o_stride, query.o_stride, warp_valid);
+  if (query.stats != nullptr && (lane & 3) == 0) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = (lane >> 2) + r * 8;
+      if (row < warp_valid) query.stats[warp * 16 + row] = {softmax.max[r], fast_log2(softmax.sum[r])};
+    }
+  }
+}
+
+}  // namespace stratum::gated

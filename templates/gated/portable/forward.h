@@ -1,0 +1,55 @@
+// Forward over a dense batch: o and the softmax statistics that backward needs. The pipeline is attend.h's.
+#pragma once
+
+#include "gated/portable/attend.h"
+
+namespace stratum::gated {
+
+STRATUM_DEVICE Rows dense_rows(const abi::Dense& array, int batch, int head, int token) {
+  const u16* data = static_cast<const u16*>(array.data);
+  return {data + batch * array.batch + head * array.head + token * array.token, array.token};
+}
+
+// The keys of one (batch, kv head) of a dense batch.
+struct DenseKeys {
+  Rows k, v, kg;
+  int num_keys;
+
+  __device__ __forceinline__ KeyRows tile(bool exists, int first) const {
+    return {{k.data + first * k.stride, k.stride},
+            {v.data + first * v.stride, v.stride},
+            {kg.data + first * kg.stride, kg.stride},
+            exists ? num_keys - first : 0};
+  }
+};
+
+// Grid: query tiles x batch x q_heads in one dimension, heads fastest, so that blocks in flight share keys in L2; the
+// longest tiles come first.
+template <class Tile>
+STRATUM_DEVICE void forward(const abi::GatedForwardParams& params) {
+  extern __shared__ __align__(16) u8 shared_memory[];
+  const u32 heads = static_cast<u32>(params.batch) * params.q_heads;
+  const int num_tiles = (params.seq_len + Tile::tile_m - 1) / Tile::tile_m;
+  const int tile = num_tiles - 1 - static_cast<int>(blockIdx.x / heads);
+  const int batch = static_cast<int>(blockIdx.x % heads) / params.q_heads;
+  const int head = static_cast<int>(blockIdx.x % heads) % params.q_heads;
+  const int kv_head = head / (params.q_heads / params.kv_heads);
+  const int first = tile * Tile::tile_m;
+
+  const DenseKeys keys{dense_rows(params.k, batch, kv_head, 0), dense_rows(params.v, batch, kv_head, 0),
+                                     dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
+  const Rows o = dense_rows(params.o, batch, head, first);
+  const QueryRows query{
+      .q = dense_rows(params.q, batch, head, first),
+      .qg = dense_rows(params.qg, batch, head, first),
+      .o = const_cast<u16*>(o.data),
+      .o_stride = o.stride,
+      .stats = params.stats + (static_cast<i64>(batch) * params.q_heads + head) * params.seq_len + first,
+      .valid = min(Tile::tile_m, params.seq_len - first),
+      .first_position = first,
+      .num_keys = params.seq_len,
+  };
+  attend<Tile>(shared_address(shared_memory), keys, query, {params.softmax_scale_log2, params.gate_half_scale});
+}
+
+}  // namespace stratum::gated
