@@ -9,11 +9,12 @@ The binding is an out-of-line ABI module: plain Python that needs no compiler, a
 from __future__ import annotations
 
 import argparse
+import io
 import re
-import tempfile
 from pathlib import Path
 
 from cffi import FFI
+from cffi.recompiler import make_py_source
 
 MODULE = "_stratum_binding"
 
@@ -37,15 +38,14 @@ def binding(header: str) -> str:
     ffi = FFI()
     ffi.cdef(declarations(header))
     ffi.set_source(MODULE, None)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{MODULE}.py")
-        ffi.emit_python_code(str(path))
-        source = path.read_text()
+    module = io.StringIO()
+    make_py_source(ffi, MODULE, module)
     # The backend may be the one that travels with the package, so it comes from there.
-    ours, found = re.subn(r"^import _cffi_backend$", "from ._backend import _cffi_backend", source, flags=re.MULTILINE)
+    absolute, relative = r"^import _cffi_backend$", "from ._backend import _cffi_backend"
+    source, found = re.subn(absolute, relative, module.getvalue(), flags=re.MULTILINE)
     if found != 1:
         raise RuntimeError(f"cffi's generated code imports _cffi_backend {found} times, expected once")
-    return ours
+    return source
 
 
 def main() -> None:

@@ -6,14 +6,13 @@ dtype_name). Nothing is copied; whether it suits is for the library to judge, si
 
 from __future__ import annotations
 
-import struct
 import sys
 
 from .errors import DeviceError, DtypeError, StrideError
 from .library import load
 
-# A stratum_array's fields, as native C lays them out.
-FIELDS = struct.Struct("@Q4q4qiiiiP")
+FIELDS = "Q4q4qiiiiP"  # a stratum_array in struct's notation
+FIELD_COUNT = 14
 
 BFLOAT16, FLOAT16, RAW16, OTHER = 1, 2, 3, 4  # stratum_dtype
 HOST_MEMORY = -1
@@ -24,7 +23,6 @@ _DLPACK_DTYPES = {"bfloat16": BFLOAT16, "float16": FLOAT16, "uint16": RAW16}
 
 _tensor_types = {}  # types of torch tensors met so far
 _tensor_dtypes = {}  # torch.dtype → (stratum_dtype, name)
-_tensor_devices = {}  # torch.device → ordinal or HOST_MEMORY
 _dtype_names = {}  # name → C string; kept for ever, since a description holds its bare address
 
 
@@ -46,7 +44,11 @@ def describe(array, name: str, device: int, stream: int, keep: list, writable: b
     stream that will use it. keep: gets what must live until the work is queued. writable: refuse a read-only array.
     Errors: DtypeError for no array, or a read-only one; StrideError, DeviceError for what has no description.
     """
-    if type(array) in _tensor_types or is_tensor(array):
+    if type(array) in _tensor_types and array.is_cuda:  # the usual case, kept short
+        shape, dtype = array.shape, _tensor_dtypes.get(array.dtype)
+        if len(shape) == 3 and dtype is not None:
+            return (array.data_ptr(), *shape, 0, *array.stride(), 0, 3, dtype[0], array.get_device(), 0, dtype[1])
+    if is_tensor(array):
         return _describe_tensor(array, name)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
@@ -60,34 +62,24 @@ def describe(array, name: str, device: int, stream: int, keep: list, writable: b
 
 
 def _describe_tensor(tensor, name: str) -> tuple:
+    if not (tensor.is_cuda or tensor.is_cpu):
+        raise DeviceError(f"{name}: expected a CUDA tensor, got one on device {tensor.device}", name)
+    code, dtype_name = _tensor_dtypes.get(tensor.dtype) or _learn_dtype(tensor.dtype)
     try:
-        shape = tensor.shape
-        strides = tensor.stride()
-        dtype = _tensor_dtypes[tensor.dtype]
-        device = _tensor_devices[tensor.device]
-        if len(shape) == 3:
-            return (tensor.data_ptr(), *shape, 0, *strides, 0, 3, dtype[0], device, 0, dtype[1])
-        if len(shape) == 4:
-            return (tensor.data_ptr(), *shape, *strides, 4, dtype[0], device, 0, dtype[1])
-    except KeyError:
-        _learn_tensor(tensor, name)
-        return _describe_tensor(tensor, name)
-    except RuntimeError as error:  # a layout without strides, or a tensor without storage
-        raise StrideError(f"{name}: expected a strided tensor in memory, got {tensor.layout}: {error}", name) from None
-    return _description(tensor.data_ptr(), shape, strides, dtype[0], device, dtype[1])
+        data, strides = tensor.data_ptr(), tensor.stride()
+    except RuntimeError as error:  # a layout without strides, a tensor without storage
+        raise StrideError(f"{name}: expected a strided tensor in memory, got one without ({error})", name) from None
+    device = tensor.get_device() if tensor.is_cuda else HOST_MEMORY
+    return _description(data, tensor.shape, strides, code, device, dtype_name)
 
 
-def _learn_tensor(tensor, name: str) -> None:
-    """Puts a tensor's dtype and device into the tables. Errors: DeviceError for memory that is neither CUDA's nor the
-    host's."""
+def _learn_dtype(dtype) -> tuple[int, int]:
     torch = sys.modules["torch"]
     codes = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16, getattr(torch, "uint16", None): RAW16}
-    dtype, device = tensor.dtype, tensor.device
-    if device.type not in ("cuda", "cpu"):
-        raise DeviceError(f"{name}: expected a CUDA tensor, got one on device {device}", name)
     code = codes.get(dtype, OTHER)
-    _tensor_dtypes[dtype] = code, _dtype_name(str(dtype).removeprefix("torch.")) if code == OTHER else 0
-    _tensor_devices[device] = device.index if device.type == "cuda" else HOST_MEMORY
+    known = code, _dtype_name(str(dtype).removeprefix("torch.")) if code == OTHER else 0
+    _tensor_dtypes[dtype] = known
+    return known
 
 
 def _describe_interface(interface: dict, name: str, device: int, writable: bool) -> tuple:

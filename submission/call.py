@@ -10,11 +10,13 @@ import operator
 import struct
 import threading
 
-from .arrays import FIELDS
+from .arrays import FIELD_COUNT, FIELDS
 from .errors import DtypeError
 from .library import load
 
 _MOST_ARRAYS = 13  # backward's
+_layouts = tuple(struct.Struct("@" + FIELDS * count) for count in range(_MOST_ARRAYS + 1))
+
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -31,12 +33,9 @@ class Arguments(threading.local):
         self.arrays = tuple(self._memory + index for index in range(_MOST_ARRAYS))
         self._grow(64)
 
-    def set_arrays(self, descriptions) -> None:
-        """Writes descriptions (see arrays.describe) to `arrays`, in order."""
-        offset = 0
-        for description in descriptions:
-            FIELDS.pack_into(self._bytes, offset, *description)
-            offset += FIELDS.size
+    def set_arrays(self, fields) -> None:
+        """Writes a list of `arrays`' fields: their descriptions (see arrays.describe), one after the other."""
+        _layouts[len(fields) // FIELD_COUNT].pack_into(self._bytes, 0, *fields)
 
     def set_integers(self, ids, lengths) -> None:
         """Writes two lists of equal length to `ids` and `lengths`. Errors: struct.error if one isn't an int64."""

@@ -21,13 +21,13 @@ def serve(native, function, ids, q, k, v, qg, kg, lengths, out, stream):
     device, keep = native.device, []
     if out is None:
         out = new_like(q, stream, handle)
-    described = (
-        describe(q, "q", device, handle, keep),
-        describe(k, "k", device, handle, keep),
-        describe(v, "v", device, handle, keep),
-        describe(qg, "qg", device, handle, keep),
-        describe(kg, "kg", device, handle, keep),
-        describe(out, "out", device, handle, keep, True),
+    fields = (
+        *describe(q, "q", device, handle, keep),
+        *describe(k, "k", device, handle, keep),
+        *describe(v, "v", device, handle, keep),
+        *describe(qg, "qg", device, handle, keep),
+        *describe(kg, "kg", device, handle, keep),
+        *describe(out, "out", device, handle, keep, True),
     )
     ids, lengths = host_list(ids, "ids"), host_list(lengths, "lengths")
     if len(ids) != len(lengths):
@@ -38,7 +38,7 @@ def serve(native, function, ids, q, k, v, qg, kg, lengths, out, stream):
     except (struct.error, OverflowError):
         _refuse_integers(ids, lengths)
         raise
-    arguments.set_arrays(described)
+    arguments.set_arrays(fields)
     status = function(native.handle, arguments.ids, arguments.lengths, len(ids), *arguments.arrays[:6], handle)
     if status:
         raise_error(status)

@@ -35,20 +35,28 @@ def stream_handle(stream, arrays, device: int) -> int:
     return handle
 
 
-def new_like(array, stream, handle: int, name: str = "out", shape=None, dtype=None):
-    """A new contiguous torch tensor on the device of `array`, with its shape and dtype where they aren't given.
+def new_like(array, stream, handle: int, name: str = "out"):
+    """A new contiguous torch tensor with the shape, dtype and device of `array`.
 
     stream, handle: what the caller passed, and what stream_handle made of it; the memory is that stream's. Errors:
     DtypeError naming `name` if `array` isn't torch's, and so has no allocator.
     """
     if not is_tensor(array):
         raise DtypeError(f"{name}: expected an array, since only torch's outputs are allocated here, got None", name)
-    if shape is None:
-        shape = array.shape
+    torch = sys.modules["torch"]
     if stream is None or not array.is_cuda:
-        return array.new_empty(shape, dtype=dtype)
-    with sys.modules["torch"].cuda.stream(_stream_object(handle, array.device)):
-        return array.new_empty(shape, dtype=dtype)
+        return torch.empty_like(array, memory_format=torch.contiguous_format)
+    with torch.cuda.stream(_stream_object(handle, array.device)):
+        return torch.empty_like(array, memory_format=torch.contiguous_format)
+
+
+def new_floats(array, count: int, stream, handle: int):
+    """A new torch tensor of `count` float32 on the device of `array`, a torch tensor; the rest as in new_like."""
+    torch = sys.modules["torch"]
+    if stream is None or not array.is_cuda:
+        return array.new_empty((count,), dtype=torch.float32)
+    with torch.cuda.stream(_stream_object(handle, array.device)):
+        return array.new_empty((count,), dtype=torch.float32)
 
 
 def record_use(tensor, handle: int) -> None:

@@ -5,8 +5,6 @@ the package's own name, so that two copies of the package in one process stay ap
 in a process that has imported torch; importing this module imports nothing.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 

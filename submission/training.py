@@ -34,15 +34,17 @@ def forward(native, inputs: tuple, out, stream) -> Saved:
     lib = native.lib
     keep = []
     handle = stream_handle(stream, inputs, native.device)
-    described = [describe(array, name, native.device, handle, keep) for array, name in zip(inputs, INPUTS)]
-    stats_bytes, _ = _workspace_bytes(native, described[0])
+    fields = []
+    for array, name in zip(inputs, INPUTS):
+        fields += describe(array, name, native.device, handle, keep)
+    stats_bytes, _ = _workspace_bytes(native, fields)
     if out is None:
         out = new_like(inputs[0], stream, handle)
-    described.append(describe(out, "out", native.device, handle, keep, writable=True))
+    fields += describe(out, "out", native.device, handle, keep, writable=True)
     stats = allocate(native.handle, stats_bytes, inputs[0], stream, handle)
     try:
         arguments = native.arguments
-        arguments.set_arrays(described)
+        arguments.set_arrays(fields)
         check(lib.stratum_forward(native.handle, *arguments.arrays[:6], stats.data_ptr(), handle))
     except BaseException:
         del stats  # now, not when the traceback goes
@@ -56,19 +58,20 @@ def backward(native, saved: Saved, do, out, stream) -> tuple:
     lib = native.lib
     keep = []
     handle = stream_handle(stream, (do, *saved.inputs), native.device)
-    named = [*zip(saved.inputs, INPUTS), (saved.output, "o"), (do, "do")]
-    described = [describe(array, name, native.device, handle, keep) for array, name in named]
+    fields = []
+    for array, name in (*zip(saved.inputs, INPUTS), (saved.output, "o"), (do, "do")):
+        fields += describe(array, name, native.device, handle, keep)
     if out is None:
         out = tuple(new_like(array, stream, handle) for array in saved.inputs)
     else:
         out = _five_outputs(out)
     for array, name in zip(out, GRADIENTS):
-        described.append(describe(array, name, native.device, handle, keep, writable=True))
-    _, delta_bytes = _workspace_bytes(native, described[0])
+        fields += describe(array, name, native.device, handle, keep, writable=True)
+    _, delta_bytes = _workspace_bytes(native, fields)
     delta = allocate(native.handle, delta_bytes, saved.inputs[0], stream, handle)
     try:
         arguments = native.arguments
-        arguments.set_arrays(described)
+        arguments.set_arrays(fields)
         arrays, pointers = arguments.arrays, (saved.stats.data_ptr(), delta.data_ptr())
         check(lib.stratum_backward(native.handle, *arrays[:7], *pointers, *arrays[7:12], handle))
     finally:
@@ -91,11 +94,11 @@ def _five_outputs(out) -> tuple:
     raise DtypeError(f"out: expected a tuple of the 5 arrays {', '.join(GRADIENTS)}, got {got}", "out")
 
 
-def _workspace_bytes(native, described_q: tuple) -> tuple[int, int]:
-    """Bytes of stats and of delta for the batch and length of q; of nothing if q isn't [B,S,Hq,D], which the call
-    itself will refuse."""
+def _workspace_bytes(native, fields: list) -> tuple[int, int]:
+    """Bytes of stats and of delta for the batch and length of q, whose fields come first; of nothing if q isn't
+    [B,S,Hq,D], which the call itself will refuse."""
     ffi, lib = native.ffi, native.lib
-    batch, seq_len, rank = described_q[1], described_q[2], described_q[9]
+    _, batch, seq_len, *_, rank = fields[:10]
     if rank != 4:
         return 0, 0
     stats, delta = ffi.new("int64_t*"), ffi.new("int64_t*")

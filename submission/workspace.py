@@ -6,12 +6,11 @@ It counts against the engine's memory limit from before it is allocated until it
 
 from __future__ import annotations
 
-import sys
 import weakref
 
 from .arrays import is_tensor
 from .library import check, load
-from .streams import new_like
+from .streams import new_floats
 
 _FLOAT_BYTES = 4
 
@@ -27,8 +26,7 @@ def allocate(engine: int, nbytes: int, like, stream, handle: int):
         return DeviceMemory(engine, nbytes, handle)
     check(lib.stratum_training_reserve(engine, nbytes))
     try:
-        count = nbytes // _FLOAT_BYTES
-        tensor = new_like(like, stream, handle, shape=(count,), dtype=sys.modules["torch"].float32)
+        tensor = new_floats(like, nbytes // _FLOAT_BYTES, stream, handle)
     except BaseException:
         lib.stratum_training_release(engine, nbytes)
         raise
