@@ -1,0 +1,74 @@
+#include "state.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+namespace fake {
+namespace {
+
+constexpr int kFailCode = 999;  // CUDA_ERROR_UNKNOWN
+
+}  // namespace
+
+int Device::max_dynamic_shared() const {
+  if (major == 8 && minor == 0) return 166912;
+  return major == 9 || major == 10 ? 232448 : 101376;
+}
+
+State::State() : process(getpid()) {
+  const char* capabilities = std::getenv("STRATUM_FAKE_CC");
+  std::istringstream list(capabilities != nullptr ? capabilities : "9.0");
+  for (std::string item; std::getline(list, item, ',');) {
+    const int ordinal = static_cast<int>(devices.size());
+    auto device = std::make_unique<Device>();
+    if (std::sscanf(item.c_str(), "%d.%d", &device->major, &device->minor) != 2) {
+      std::fprintf(stderr, "fake driver: STRATUM_FAKE_CC has %s, expected MAJOR.MINOR\n", item.c_str());
+      std::abort();
+    }
+    device->context.device = ordinal;
+    device->default_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 1), {}};
+    device->per_thread_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 2), {}};
+    devices.push_back(std::move(device));
+  }
+  if (const char* failing = std::getenv("STRATUM_FAKE_FAIL"); failing != nullptr && *failing != '\0') {
+    const std::string text = failing;
+    const size_t colon = text.find(':');
+    fail_function = text.substr(0, colon);
+    fail_in = colon == std::string::npos ? 1 : std::atoll(text.c_str() + colon + 1);
+    fail_code = kFailCode;
+  }
+}
+
+void State::fault(std::string text) {
+  std::fprintf(stderr, "fake driver: %s\n", text.c_str());
+  faults.push_back(std::move(text));
+}
+
+const Allocation* State::find(uintptr_t address) const {
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin()) return nullptr;
+  const auto& [first, allocation] = *--next;
+  return address - first < allocation.bytes ? &allocation : nullptr;
+}
+
+bool State::capturing() const {
+  for (const Stream* stream : streams) {
+    if (stream->capture) return true;
+  }
+  return false;
+}
+
+State& state() {
+  static State& instance = *new State;  // usable until the very end of the process
+  return instance;
+}
+
+ThreadState& thread_state() {
+  thread_local ThreadState instance;
+  return instance;
+}
+
+}  // namespace fake
