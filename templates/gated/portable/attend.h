@@ -229,7 +229,9 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
   }
 
   softmax.finish();
-  __syncthreads();  // the stages become scratch for the output
+  // The stages become scratch for the output: nobody reads them any more, and no copy (zeros past the end) is on its way.
+  cp_async_wait<0>();
+  __syncthreads();
   const float inverse[2] = {0.5f / softmax.sum[0], 0.5f / softmax.sum[1]};
   const int warp_valid = query.valid - warp * 16;
   store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes,
