@@ -24,4 +24,4 @@ def submission() -> Path:
 @pytest.fixture(scope="session")
 def fake_driver() -> Path:
     """A library with libcuda's names that allocates and records launches."""
-    return built("build/release/tests/fake_driver/libfake_cuda.so", "build")
+    return built("build/release/tests/fake_driver/libfakecuda.so", "build")
