@@ -24,5 +24,8 @@ def newest_glibc(file: Path) -> tuple[int, ...]:
 def exported_symbols(file: Path) -> set[str]:
     """Names that an ELF file defines for others."""
     rows = (line.split() for line in readelf("--dyn-syms", file).splitlines())
-    return {row[7].split("@")[0] for row in rows
-            if len(row) >= 8 and row[4] in ("GLOBAL", "WEAK") and row[6] != "UND" and row[0][:-1].isdigit()}  # fmt: skip
+    return {
+        row[7].split("@")[0]
+        for row in rows
+        if len(row) >= 8 and row[4] in ("GLOBAL", "WEAK") and row[6] != "UND" and row[0][:-1].isdigit()
+    }

@@ -31,8 +31,10 @@ def test_no_other_file_beside_them(submission):
 def test_which_pythons_are_at_hand(capsys):
     at_hand = interpreters()
     with capsys.disabled():
-        print(f"\n  CPythons that load the folder here: {', '.join(sorted(at_hand))}; "
-              f"not at hand, files checked only: {', '.join(sorted(set(PYTHONS) - set(at_hand))) or 'none'}")  # fmt: skip
+        print(
+            f"\n  CPythons that load the folder here: {', '.join(sorted(at_hand))}; "
+            f"not at hand, files checked only: {', '.join(sorted(set(PYTHONS) - set(at_hand))) or 'none'}"
+        )
     assert at_hand
 
 

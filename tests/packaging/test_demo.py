@@ -38,7 +38,7 @@ class NumpyEngine:
     """The engine's calls, computed eagerly in float32; `fault` is added to every output."""
 
     def __init__(self, dtype, fault=0.0):
-        self.config, self.dtype, self.fault = CONFIG, dtype, fault
+        self.dtype, self.fault = dtype, fault
         self.cached = {}
 
     def _store(self, out, values):
@@ -54,14 +54,17 @@ class NumpyEngine:
         return out, (rows, [weights for _, weights in results])
 
     def backward(self, saved, do, out):
-        results = [backward(*row, upstream, weights, rounding_to(self.dtype))
-                   for row, weights, upstream in zip(*saved, self._values(do)[0])]  # fmt: skip
+        results = [
+            backward(*row, upstream, weights, rounding_to(self.dtype))
+            for row, weights, upstream in zip(*saved, self._values(do)[0])
+        ]
         for target, values in zip(out, zip(*results)):
             self._store(target, np.stack(values))
 
     def create(self):
-        return self._add([np.empty((0, CONFIG["kv_heads"], CONFIG[dim]), np.float32)
-                          for dim in ("head_dim", "head_dim", "gate_dim")])  # fmt: skip
+        return self._add(
+            [np.empty((0, CONFIG["kv_heads"], CONFIG[dim]), np.float32) for dim in ("head_dim", "head_dim", "gate_dim")]
+        )
 
     def fork(self, parent):
         return self._add(self.cached[parent])
@@ -76,8 +79,9 @@ class NumpyEngine:
         start = 0
         for sequence, length in zip(ids, lengths):
             rows = slice(start, start + length)
-            held = self.cached[sequence] = [np.concatenate([old, new[rows]])
-                                            for old, new in zip(self.cached[sequence], (k, v, kg))]  # fmt: skip
+            held = self.cached[sequence] = [
+                np.concatenate([old, new[rows]]) for old, new in zip(self.cached[sequence], (k, v, kg))
+            ]
             o = forward(q[rows], held[0], held[1], qg[rows], held[2], rounding_to(self.dtype))[0]
             self._store(out[rows], o)
             start += length
@@ -88,10 +92,10 @@ class NumpyEngine:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_right_engine_passes_and_a_wrong_one_does_not(dtype):
     for fault, right in ((0.0, True), (0.1, False)):
-        engine = NumpyEngine(dtype, fault)
-        verdicts, repeated = train(engine, HostDevice(), dtype, (2, 33), np.random.default_rng(1))
+        engine, config = NumpyEngine(dtype, fault), {**CONFIG, "dtype": dtype}
+        verdicts, repeated = train(engine, config, HostDevice(), (2, 33), np.random.default_rng(1))
         assert [v.name for v in verdicts] == ["o", "dq", "dk", "dv", "dqg", "dkg"] and repeated
-        verdicts += serve(engine, HostDevice(), dtype, np.random.default_rng(2))
+        verdicts += serve(engine, config, HostDevice(), np.random.default_rng(2))
         assert [v.ok for v in verdicts] == [right] * len(verdicts)
 
 
@@ -119,8 +123,18 @@ def test_the_mask_is_aligned_to_the_last_key():
     assert np.allclose(forward(q[:3], k[:3], v[:3], qg[:3], kg[:3])[0], whole[:3])
 
 
-@pytest.mark.parametrize("value, bits", [(1.0, 0x3F80), (1 + 2**-8, 0x3F80), (1 + 3 * 2**-8, 0x3F82), (-0.0, 0x8000),
-                                         (np.inf, 0x7F80), (3.4e38, 0x7F80), (np.nan, 0x7FC0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, bits",
+    [
+        (1.0, 0x3F80),
+        (1 + 2**-8, 0x3F80),
+        (1 + 3 * 2**-8, 0x3F82),
+        (-0.0, 0x8000),
+        (np.inf, 0x7F80),
+        (3.4e38, 0x7F80),
+        (np.nan, 0x7FC0),
+    ],
+)
 def test_bfloat16_rounds_to_nearest_even(value, bits):
     assert to_bits(np.array([value]), "bfloat16") == [bits]
 
@@ -142,8 +156,11 @@ def test_without_a_gpu_it_says_what_it_needs_and_lists_the_pack(tmp_path):
     lister.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-m", "tools.demo", "--submission", tmp_path / "folder", "--stratum-gen", lister],
-        cwd=REPOSITORY, env={**os.environ, "STRATUM_DRIVER": "libno-such-driver.so"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=REPOSITORY,
+        env={**os.environ, "STRATUM_DRIVER": "libno-such-driver.so"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "Nothing to run on: libno-such-driver.so can't be opened" in done.stdout
     assert "compute capability 8.0 or newer" in done.stdout

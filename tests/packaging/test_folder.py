@@ -26,7 +26,9 @@ def manifest(folder: Path) -> dict:
 
 def test_holds_exactly_its_parts(submission):
     sources = {str(p.relative_to(REPOSITORY / "submission")) for p in (REPOSITORY / "submission").rglob("*.py")}
-    kernels = {f"cubins/{kernel[form]['file']}" for kernel in manifest(submission)["kernels"] for form in ("cubin", "ptx")}
+    kernels = {
+        f"cubins/{kernel[form]['file']}" for kernel in manifest(submission)["kernels"] for form in ("cubin", "ptx")
+    }
     expected = (sources - {"_build_binding.py"}) | kernels
     expected |= {"_stratum_binding.py", "libstratum.so", "cubins/manifest.json", "LICENSE", "NOTICE"}
     expected |= {f"_vendor/{backend_file(python)}" for python in PYTHONS}
@@ -35,8 +37,12 @@ def test_holds_exactly_its_parts(submission):
 
 
 def test_parts_are_those_of_the_repository(submission):
-    pairs = {"LICENSE": "LICENSE", "NOTICE": "NOTICE", "__init__.py": "submission/__init__.py",
-             "libstratum.so": "build/release/runtime/libstratum.so"}  # fmt: skip
+    pairs = {
+        "LICENSE": "LICENSE",
+        "NOTICE": "NOTICE",
+        "__init__.py": "submission/__init__.py",
+        "libstratum.so": "build/release/runtime/libstratum.so",
+    }
     for ours, source in pairs.items():
         assert (submission / ours).read_bytes() == (REPOSITORY / source).read_bytes(), ours
 
@@ -44,10 +50,13 @@ def test_parts_are_those_of_the_repository(submission):
 def test_every_license_names_its_holder_and_the_notice_names_every_license(submission):
     notice = (submission / "NOTICE").read_text()
     for name, holder, listed in (
-        ("cffi", "MIT No Attribution", "cffi"), ("fmt", "Victor Zverovich", "{fmt}"), ("libffi", "Anthony Green", "libffi"),
-        ("libmd", "Guillem Jover", "libmd"), ("nlohmann-json", "Niels Lohmann", "nlohmann/json"),
+        ("cffi", "MIT No Attribution", "cffi"),
+        ("fmt", "Victor Zverovich", "{fmt}"),
+        ("libffi", "Anthony Green", "libffi"),
+        ("libmd", "Guillem Jover", "libmd"),
+        ("nlohmann-json", "Niels Lohmann", "nlohmann/json"),
         ("zstd", "Meta Platforms", "Zstandard"),
-    ):  # fmt: skip
+    ):
         assert holder in (submission / "licenses" / f"{name}.txt").read_text()
         assert listed in notice
 
@@ -61,7 +70,9 @@ def test_no_file_tells_where_it_was_built(submission):
 
 
 def test_assembled_twice_the_same_bytes(submission, tmp_path):
-    parts = Parts(REPOSITORY / "build/release/runtime/libstratum.so", submission / "cubins", REPOSITORY / "build/wheels")
+    parts = Parts(
+        REPOSITORY / "build/release/runtime/libstratum.so", submission / "cubins", REPOSITORY / "build/wheels"
+    )
     assemble(parts, tmp_path / "again")
 
     def digests(folder):
@@ -86,8 +97,22 @@ def test_a_missing_part_leaves_the_old_folder(submission, tmp_path):
 
 def test_the_command_says_what_is_missing(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "tools.assemble", "--library", tmp_path / "libstratum.so", "--pack", "cubins",
-         "--wheels", "build/wheels", "--out", tmp_path / "out"], cwd=REPOSITORY, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tools.assemble",
+            "--library",
+            tmp_path / "libstratum.so",
+            "--pack",
+            "cubins",
+            "--wheels",
+            "build/wheels",
+            "--out",
+            tmp_path / "out",
+        ],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert done.stderr == f"submission: {tmp_path}/libstratum.so is missing; `make build` makes it\n"

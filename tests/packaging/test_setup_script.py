@@ -38,8 +38,9 @@ class Machine:
         self.add("apt-get", f'echo "$@" >> {self.log}')
 
     def run(self) -> subprocess.CompletedProcess:
-        return subprocess.run([shutil.which("bash"), SCRIPT, "python3"], env={"PATH": str(self.bin)},
-                              capture_output=True, text=True)  # fmt: skip
+        return subprocess.run(
+            [shutil.which("bash"), SCRIPT, "python3"], env={"PATH": str(self.bin)}, capture_output=True, text=True
+        )
 
 
 @pytest.fixture
@@ -62,7 +63,11 @@ def test_installs_exactly_what_is_missing(machine):
     update, install = machine.log.read_text().splitlines()
     assert update.startswith("update")
     assert install.split()[0] == "install"
-    assert [word for word in install.split()[1:] if not word.startswith("-")] == ["ninja-build", "libfmt-dev", "libzstd-dev"]
+    assert [word for word in install.split()[1:] if not word.startswith("-")] == [
+        "ninja-build",
+        "libfmt-dev",
+        "libzstd-dev",
+    ]
 
 
 def test_either_generation_of_catch2_will_do(machine):

@@ -42,10 +42,27 @@ def find_wheel(folder: Path, python: str, hashes: set[str]) -> Path | None:
 
 def download_wheel(requirements: Path, folder: Path, python: str) -> None:
     """Has pip put the pinned wheel for a CPython into `folder`; pip checks the hash."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-               "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", str(requirements),
-               "--implementation", "cp", "--python-version", python, "--abi", f"cp{python.replace('.', '')}",
-               "--dest", str(folder)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+        "--requirement",
+        str(requirements),
+        "--implementation",
+        "cp",
+        "--python-version",
+        python,
+        "--abi",
+        f"cp{python.replace('.', '')}",
+        "--dest",
+        str(folder),
+    ]
     for platform in PLATFORMS:
         command += ["--platform", platform]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -1,11 +1,11 @@
 """What the submission folder holds, and how each part comes into it.
 
-    __init__.py, *.py          the package, from submission/
-    _stratum_binding.py        cffi binding, generated from the C header
-    libstratum.so              the runtime
-    cubins/                    the pack: manifest.json and the files it names
-    _vendor/_cffi_backend.*    cffi's extension module, one a CPython
-    LICENSE, NOTICE, licenses/ ours, and those of what is bundled
+__init__.py, *.py          the package, from submission/
+_stratum_binding.py        cffi binding, generated from the C header
+libstratum.so              the runtime
+cubins/                    the pack: manifest.json and the files it names
+_vendor/_cffi_backend.*    cffi's extension module, one a CPython
+LICENSE, NOTICE, licenses/ ours, and those of what is bundled
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ def copy_package(folder: Path) -> None:
 
 def write_binding(folder: Path) -> None:
     """Has the package's own generator write the binding from the C header."""
-    command = [sys.executable, str(REPOSITORY / "submission" / BINDING_GENERATOR),
-               str(REPOSITORY / "runtime" / "include" / "stratum.h"), str(folder / "_stratum_binding.py")]  # fmt: skip
+    command = [
+        sys.executable,
+        str(REPOSITORY / "submission" / BINDING_GENERATOR),
+        str(REPOSITORY / "runtime" / "include" / "stratum.h"),
+        str(folder / "_stratum_binding.py"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssemblyError(f"the cffi binding could not be generated:\n{done.stderr.strip()}")
@@ -64,7 +68,9 @@ def pack_files(pack: Path) -> list[str]:
     names = ["manifest.json"] + sorted({kernel[form]["file"] for kernel in kernels for form in ("cubin", "ptx")})
     for name in names:
         if not (pack / name).is_file():
-            raise AssemblyError(f"{pack / name} is missing, but the manifest refers to it; `make cubins` rebuilds the pack")
+            raise AssemblyError(
+                f"{pack / name} is missing, but the manifest refers to it; `make cubins` rebuilds the pack"
+            )
     return names
 
 
@@ -86,5 +92,7 @@ def assemble(parts: Parts, out: Path) -> list[Path]:
         shutil.copyfile(REPOSITORY / "LICENSE", folder / "LICENSE")
         shutil.copyfile(REPOSITORY / "NOTICE", folder / "NOTICE")
         shutil.copytree(Path(__file__).parent / "licenses", folder / "licenses")
-        (folder / "licenses" / "cffi.txt").write_text("cffi\n\n" + read_license(next(iter(wheels.values()))).strip() + "\n")
+        (folder / "licenses" / "cffi.txt").write_text(
+            "cffi\n\n" + read_license(next(iter(wheels.values()))).strip() + "\n"
+        )
     return sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file())

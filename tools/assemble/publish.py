@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 RENAME_EXCHANGE = 2  # linux/fs.h
-AT_FDCWD = -100      # fcntl.h
+AT_FDCWD = -100  # fcntl.h
 
 
 def exchange(a: Path, b: Path) -> None:

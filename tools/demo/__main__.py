@@ -28,18 +28,21 @@ def print_table(verdicts: list[Verdict]) -> None:
     """One line a result: errors beside what the rule allows."""
     print(f"  {'result':<24} {'shape':<18} {'largest error':>13} {'allowed':>9} {'mean error':>11} {'allowed':>9}")
     for v in verdicts:
-        print(f"  {v.name:<24} {str(list(v.shape)):<18} {v.largest:>13.2e} {v.largest_allowed:>9.2e} "
-              f"{v.mean:>11.2e} {v.mean_allowed:>9.2e}  {'ok' if v.ok else 'WRONG'}")  # fmt: skip
+        print(
+            f"  {v.name:<24} {str(list(v.shape)):<18} {v.largest:>13.2e} {v.largest_allowed:>9.2e} "
+            f"{v.mean:>11.2e} {v.mean_allowed:>9.2e}  {'ok' if v.ok else 'WRONG'}"
+        )
 
 
 def run(package, device: Device, dtype: str) -> bool:
     """Builds an engine for one dtype, runs and prints everything; returns whether all of it was right."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
-    with package.build_engine({**STRATUM, **CAPACITY, "dtype": dtype}) as engine:
+    config = {**STRATUM, **CAPACITY, "dtype": dtype}
+    with package.build_engine(config) as engine:
         print(f"\n{dtype}: engine built in {time.perf_counter() - start:.2f} s")
-        verdicts, repeated = train(engine, device, dtype, BATCH_AND_LENGTH, rng)
-        verdicts += serve(engine, device, dtype, rng)
+        verdicts, repeated = train(engine, config, device, BATCH_AND_LENGTH, rng)
+        verdicts += serve(engine, config, device, rng)
         print_table(verdicts)
         print(f"  forward and backward a second time: {'the same bytes' if repeated else 'OTHER BYTES'}")
     return repeated and all(v.ok for v in verdicts)
@@ -57,7 +60,9 @@ def main() -> int:
         device = Device()
     except NoDevice as reason:
         print(f"\nNothing to run on: {reason}.")
-        print("The main job needs an NVIDIA GPU of compute capability 8.0 or newer and a driver of release 580 or newer.")
+        print(
+            "The main job needs an NVIDIA GPU of compute capability 8.0 or newer and a driver of release 580 or newer."
+        )
         print(f"The kernels in {arguments.submission}, ready for one:\n", flush=True)
         return subprocess.run([arguments.stratum_gen, "list", "--pack", folder / "cubins"]).returncode
 

@@ -34,8 +34,15 @@ class Verdict:
 def judge(name: str, result: np.ndarray, eager: np.ndarray, reference: np.ndarray, floor: float) -> Verdict:
     """Applies the rule; three arrays of one shape."""
     error, yardstick = np.abs(result - reference), np.abs(eager - reference)
-    return Verdict(name, result.shape, float(error.max()), 2 * float(yardstick.max()) + floor, float(error.mean()),
-                   1.5 * float(yardstick.mean()) + floor / 10, bool(np.isfinite(result).all()))  # fmt: skip
+    return Verdict(
+        name,
+        result.shape,
+        float(error.max()),
+        2 * float(yardstick.max()) + floor,
+        float(error.mean()),
+        1.5 * float(yardstick.mean()) + floor / 10,
+        bool(np.isfinite(result).all()),
+    )
 
 
 def floors(dtype: str, q, k, v, qg, kg, do=None) -> dict[str, float]:

@@ -96,6 +96,8 @@ def backward(q, k, v, qg, kg, do, weights: Weights, rounding: Rounding = exact) 
 
     dq = rounding(ds @ keys).swapaxes(0, 1)
     dqg = rounding(dt @ gate_keys).swapaxes(0, 1)
-    dk, dv, dkg = (rounding(sum_heads(rounding(left.swapaxes(1, 2) @ right), kv_heads))
-                   for left, right in ((ds, queries), (w, upstream), (dt, gates)))  # fmt: skip
+    dk, dv, dkg = (
+        rounding(sum_heads(rounding(left.swapaxes(1, 2) @ right), kv_heads))
+        for left, right in ((ds, queries), (w, upstream), (dt, gates))
+    )
     return dq, dk, dv, dqg, dkg

@@ -41,8 +41,12 @@ class DeviceArray:
         """A copy in host memory, taken after all queued work is done."""
         host = np.empty(self.shape, self.dtype)
         self.device.call("cuCtxSynchronize")
-        self.device.call("cuMemcpyDtoH_v2", ctypes.c_void_p(host.ctypes.data), ctypes.c_uint64(self.pointer),
-                         ctypes.c_size_t(self.nbytes))  # fmt: skip
+        self.device.call(
+            "cuMemcpyDtoH_v2",
+            ctypes.c_void_p(host.ctypes.data),
+            ctypes.c_uint64(self.pointer),
+            ctypes.c_size_t(self.nbytes),
+        )
         return host
 
     def __del__(self):
@@ -73,8 +77,9 @@ class Device:
         text = ctypes.create_string_buffer(NAME_BYTES)
         self.call("cuDeviceGetName", text, NAME_BYTES, handle)
         self.name = text.value.decode()
-        self.capability = tuple(self.attribute(handle, which)
-                                for which in (COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR))  # fmt: skip
+        self.capability = tuple(
+            self.attribute(handle, which) for which in (COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR)
+        )
 
     def attribute(self, handle: ctypes.c_int, which: int) -> int:
         """One of the driver's device attributes, by number."""
@@ -109,8 +114,12 @@ class Device:
         """A copy of a numpy array in device memory."""
         host = np.ascontiguousarray(host)
         array = DeviceArray(self, host.shape, host.dtype)
-        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(array.pointer), ctypes.c_void_p(host.ctypes.data),
-                  ctypes.c_size_t(array.nbytes))  # fmt: skip
+        self.call(
+            "cuMemcpyHtoD_v2",
+            ctypes.c_uint64(array.pointer),
+            ctypes.c_void_p(host.ctypes.data),
+            ctypes.c_size_t(array.nbytes),
+        )
         return array
 
     def empty(self, shape: tuple[int, ...], dtype=np.uint16) -> DeviceArray:

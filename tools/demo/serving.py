@@ -12,13 +12,15 @@ from .device_memory import Device
 class Serving:
     """Drives an engine's cache and keeps on the host what each sequence holds, to check every output."""
 
-    def __init__(self, engine, device: Device, dtype: str, rng: np.random.Generator):
-        self.engine, self.device, self.dtype, self.rng = engine, device, dtype, rng
+    def __init__(self, engine, config: dict, device: Device, rng: np.random.Generator):
+        self.engine, self.config, self.device, self.rng = engine, config, device, rng
+        self.dtype = config["dtype"]
         self.cached: dict[int, list[np.ndarray]] = {}  # id → k, v, kg as float32 values, [tokens, Hkv, dim]
 
     def create(self) -> int:
         """An empty sequence."""
-        return self._remember(self.engine.create(), [self._values(0, "kv_heads", dim) for dim in ("head_dim", "head_dim", "gate_dim")])
+        nothing = [self._values(0, "kv_heads", dim) for dim in ("head_dim", "head_dim", "gate_dim")]
+        return self._remember(self.engine.create(), nothing)
 
     def fork(self, parent: int) -> int:
         """A sequence that continues from the parent's tokens."""
@@ -28,8 +30,10 @@ class Serving:
         """Appends random tokens by `call`, "prefill" or "decode", and judges the outputs of all of them."""
         total = sum(lengths)
         heads = {"q": "q_heads", "k": "kv_heads", "v": "kv_heads", "qg": "q_heads", "kg": "kv_heads"}
-        new = {each: self._values(total, count, "gate_dim" if each.endswith("g") else "head_dim")
-               for each, count in heads.items()}  # fmt: skip
+        new = {
+            each: self._values(total, count, "gate_dim" if each.endswith("g") else "head_dim")
+            for each, count in heads.items()
+        }
         out = self.device.empty(new["q"].shape)
         arrays = [self.device.upload(to_bits(each, self.dtype)) for each in new.values()]
         getattr(self.engine, call)(ids, *arrays, lengths, out=out)
@@ -37,8 +41,10 @@ class Serving:
         reference, eager, floor = [], [], 0.0
         ends = np.cumsum(lengths)
         for sequence, start, end in zip(ids, ends - lengths, ends):
-            held = self.cached[sequence] = [np.concatenate([old, new[each][start:end]])
-                                            for old, each in zip(self.cached[sequence], ("k", "v", "kg"))]  # fmt: skip
+            held = self.cached[sequence] = [
+                np.concatenate([old, new[each][start:end]])
+                for old, each in zip(self.cached[sequence], ("k", "v", "kg"))
+            ]
             row = (new["q"][start:end], held[0], held[1], new["qg"][start:end], held[2])
             wide = [each.astype(np.float64) for each in row]
             reference.append(forward(*wide)[0])
@@ -52,14 +58,13 @@ class Serving:
 
     def _values(self, tokens: int, heads: str, dim: str) -> np.ndarray:
         """Random values that the engine's dtype holds exactly, [tokens, heads, dim] in float32."""
-        config = self.engine.config
-        values = self.rng.standard_normal((tokens, config[heads], config[dim]))
+        values = self.rng.standard_normal((tokens, self.config[heads], self.config[dim]))
         return from_bits(to_bits(values, self.dtype), self.dtype)
 
 
-def serve(engine, device: Device, dtype: str, rng: np.random.Generator) -> list[Verdict]:
-    """A prompt, a second and a third one beside a continued first, a fork, decode; one verdict a call."""
-    serving = Serving(engine, device, dtype, rng)
+def serve(engine, config: dict, device: Device, rng: np.random.Generator) -> list[Verdict]:
+    """Two prompts, more of the first one, a fork of it, decode of all three; one verdict a call."""
+    serving = Serving(engine, config, device, rng)
     a, b = serving.create(), serving.create()
     verdicts = [serving.step("prefill", "prefill, two prompts", [a, b], [150, 37])]
     verdicts.append(serving.step("prefill", "prefill, next chunk", [a], [83]))

@@ -12,7 +12,7 @@ GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")
 
 
 def expected(inputs: list[np.ndarray], dtype) -> dict[str, np.ndarray]:
-    """o and the gradients of a batch, in the inputs' own precision; `dtype` None for the reference, or the eager dtype."""
+    """o and the gradients of a batch: the reference for `dtype` None, else what eager code in that dtype gives."""
     rounding = exact if dtype is None else rounding_to(dtype)
     rows = []
     for row in zip(*inputs):
@@ -21,15 +21,13 @@ def expected(inputs: list[np.ndarray], dtype) -> dict[str, np.ndarray]:
     return dict(zip(("o", *GRADIENTS), map(np.stack, zip(*rows))))
 
 
-def train(engine, device: Device, dtype: str, shape: tuple[int, int], rng: np.random.Generator) -> tuple[list[Verdict], bool]:
-    """Runs forward and backward on random inputs of shape (batch, length).
+def train(engine, config: dict, device: Device, shape: tuple[int, int], rng) -> tuple[list[Verdict], bool]:
+    """Runs forward and backward of an engine built from `config` on random inputs of shape (batch, length).
 
-    Returns one verdict a result, and whether a second run gave the same bytes.
+    rng: numpy's Generator. Returns one verdict a result, and whether a second run gave the same bytes.
     """
-    config = engine.config
-    query = (*shape, config["q_heads"])
-    key = (*shape, config["kv_heads"])
-    d, r = config["head_dim"], config["gate_dim"]
+    dtype, d, r = config["dtype"], config["head_dim"], config["gate_dim"]
+    query, key = (*shape, config["q_heads"]), (*shape, config["kv_heads"])
     shapes = [(*query, d), (*key, d), (*key, d), (*query, r), (*key, r), (*query, d)]
     bits = [to_bits(rng.standard_normal(each), dtype) for each in shapes]
     arrays = [device.upload(each) for each in bits]
@@ -46,6 +44,8 @@ def train(engine, device: Device, dtype: str, shape: tuple[int, int], rng: np.ra
     wide = [each.astype(np.float64) for each in values]
     reference, eager = expected(wide, None), expected(values, dtype)
     floor = floors(dtype, *wide)
-    verdicts = [judge(name, from_bits(result, dtype), eager[name], reference[name], floor[name])
-                for name, result in zip(("o", *GRADIENTS), first)]  # fmt: skip
+    verdicts = [
+        judge(name, from_bits(result, dtype), eager[name], reference[name], floor[name])
+        for name, result in zip(("o", *GRADIENTS), first)
+    ]
     return verdicts, all(np.array_equal(a, b) for a, b in zip(first, second))
