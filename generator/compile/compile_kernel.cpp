@@ -1,0 +1,118 @@
+#include "generator/compile/compile_kernel.h"
+
+#include <fmt/format.h>
+
+#include "common/file.h"
+#include "common/input_error.h"
+#include "generator/compile/ptx_lint.h"
+#include "generator/compile/ptxas.h"
+#include "generator/plan/arch.h"
+
+namespace stratum::gen {
+namespace {
+
+// ptxas: "Potential Performance Loss: wgmma.mma_async instructions are serialized due to ...".
+constexpr const char* kFatalWarnings[] = {"C7512", "C7514"};
+
+// What happened to one kernel, kept on disk.
+class KernelLog {
+ public:
+  KernelLog(std::filesystem::path path, const std::string& name) : path_(std::move(path)), name_(name) {}
+
+  void add(std::string_view stage, std::string_view text) {
+    if (!text.empty()) text_ += fmt::format("== {}\n{}{}", stage, text, text.ends_with('\n') ? "" : "\n");
+  }
+
+  void save() const { replace_file(path_, text_); }
+
+  [[noreturn]] void fail(std::string_view reason) const {
+    save();
+    throw InputError(fmt::format("{}: {}\n{}(kept as {})", name_, reason, text_, path_.string()));
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::string name_;
+  std::string text_;
+};
+
+std::string join_lines(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
+
+}  // namespace
+
+LintRules lint_rules(const KernelSpec& spec) {
+  return {.symbol = spec.name,
+          .target = spec.key.arch,
+          .block = spec.block,
+          .local_bytes = spec.allow_spills ? spec.allow_spills->bytes : 0,
+          .ordered_reduction = spec.ordered_reduction.has_value()};
+}
+
+std::vector<std::string> resource_problems(const KernelSpec& spec, const KernelFacts& facts) {
+  const Arch& arch = *find_arch(spec.key.arch);
+  const int64_t allowed = spec.allow_spills ? spec.allow_spills->bytes : 0;
+  const int64_t shared_bytes = int64_t{spec.shared_bytes} + facts.static_shared_bytes;
+  std::vector<std::string> problems;
+  if (facts.local_bytes > allowed || (facts.spill_bytes > 0 && allowed == 0)) {
+    problems.push_back(fmt::format(
+        "{} bytes of local memory a thread, {} bytes of spills; accepted: {}", facts.local_bytes, facts.spill_bytes,
+        allowed == 0 ? "none without `allow_spills` in the plan" : fmt::format("up to {} (`allow_spills`)", allowed)));
+  }
+  if (shared_bytes > arch.max_shared_bytes) {
+    problems.push_back(
+        fmt::format("{} + {} bytes of dynamic and static shared memory a block; accepted on {}: up to {}",
+                    spec.shared_bytes, facts.static_shared_bytes, arch.name, arch.max_shared_bytes));
+  } else if (warps_per_sm(arch, facts.registers, shared_bytes, spec.block) == 0) {
+    problems.push_back(fmt::format("{} threads of {} registers do not fit an SM", spec.block, facts.registers));
+  }
+  return problems;
+}
+
+CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inputs,
+                              const std::filesystem::path& logs) {
+  const KernelSpec& spec = inputs.spec;
+  KernelLog log(logs / (spec.name + ".log"), spec.name);
+  CompiledKernel kernel;
+
+  NvrtcResult compiled =
+      toolchain.nvrtc.compile(spec.name, inputs.source.text, inputs.source.headers, inputs.nvrtc_options);
+  log.add("NVRTC", compiled.log);
+  if (!compiled.ok) log.fail(fmt::format("{} does not compile", spec.source));
+  kernel.ptx = std::move(compiled.ptx);
+  kernel.warnings = compiled.log;
+
+  const LintReport lint = lint_ptx(kernel.ptx, lint_rules(spec));
+  if (!lint.findings.empty()) {
+    for (const LintFinding& finding : lint.findings) log.add("lint", describe_finding(finding));
+    log.add("PTX", kernel.ptx);
+    log.save();
+    std::string reasons;
+    for (const LintFinding& finding : lint.findings) reasons += "\n  " + describe_finding(finding);
+    throw InputError(fmt::format("{}: its PTX breaks the rules ({}; PTX and log kept as {}){}", spec.name, spec.place,
+                                 (logs / (spec.name + ".log")).string(), reasons));
+  }
+
+  PtxasResult assembled = run_ptxas(toolchain.ptxas, kernel.ptx, inputs.ptxas_options);
+  log.add("ptxas", assembled.log);
+  if (!assembled.ok) log.fail(fmt::format("ptxas refuses the PTX of {}", spec.source));
+  kernel.cubin = std::move(assembled.cubin);
+  const PtxasReport report = parse_ptxas_log(assembled.log, spec.name);
+  for (const char* code : kFatalWarnings) {
+    if (assembled.log.find(code) != std::string::npos)
+      log.fail(fmt::format("ptxas warns {}: wgmma is serialised", code));
+  }
+  if (!report.warnings.empty()) kernel.warnings += join_lines(report.warnings) + "\n";
+  kernel.facts = {.param_bytes = lint.facts.param_bytes,
+                  .cluster = static_cast<int32_t>(lint.facts.cluster),
+                  .registers = report.registers,
+                  .spill_bytes = report.spill_bytes,
+                  .local_bytes = report.local_bytes,
+                  .static_shared_bytes = report.static_shared_bytes};
+  if (const auto problems = resource_problems(spec, kernel.facts); !problems.empty()) {
+    log.fail(fmt::format("{} ({})", join_lines(problems), spec.place));
+  }
+  log.save();
+  return kernel;
+}
+
+}  // namespace stratum::gen
