@@ -11,7 +11,7 @@ std::vector<std::string> nvrtc_options(const std::string& arch) {
   return {
       "--gpu-architecture=" + find_arch(arch)->virtual_name(),
       "--std=c++20",
-      "--default-device",
+      "-default-device",
       // Products and sums round where the source says so; what is to be fused is written as fmaf. Kernels that must
       // agree to the bit would otherwise depend on what the optimiser finds to contract in each.
       "--fmad=false",
