@@ -1,7 +1,6 @@
 #include "config.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -21,9 +20,10 @@ constexpr int64_t kMaxSequences = 65536;
 constexpr int64_t kMaxSeqLen = 1 << 24;     // positions are 32-bit in kernels, with room for a tile past the end
 constexpr int64_t kMaxTokens = int64_t{1} << 36;  // page indices are 32-bit
 
-const std::vector<std::string> kKeys = {
-    "head_dim",      "gate_dim",    "q_heads",           "kv_heads",           "dtype",           "modes",
-    "max_sequences", "max_seq_len", "max_cached_tokens", "memory_limit_bytes", "batch_invariant", "device"};
+std::vector<std::string> known_keys() {
+  return {"head_dim",      "gate_dim",    "q_heads",           "kv_heads",           "dtype",           "modes",
+          "max_sequences", "max_seq_len", "max_cached_tokens", "memory_limit_bytes", "batch_invariant", "device"};
+}
 
 // Reads the keys of one configuration.
 class Reader {
@@ -72,11 +72,12 @@ json parse_object(std::string_view text) {
     fail(STRATUM_CONFIG_ERROR, "", "{}", error.what());
   }
   if (!object.is_object()) fail(STRATUM_CONFIG_ERROR, "", "expected a JSON object, got {}", describe_json(object));
+  const std::vector<std::string> known = known_keys();
   for (const auto& item : object.items()) {
-    if (std::ranges::find(kKeys, item.key()) != kKeys.end()) continue;
-    const std::string near = nearest_word(item.key(), kKeys);
+    if (std::ranges::find(known, item.key()) != known.end()) continue;
+    const std::string near = nearest_word(item.key(), known);
     fail(STRATUM_CONFIG_ERROR, item.key(), "unknown key (value {}){}; accepted keys: {}", describe_json(item.value()),
-         near.empty() ? "" : fmt::format("; did you mean {}?", near), fmt::join(kKeys, ", "));
+         near.empty() ? "" : fmt::format("; did you mean {}?", near), fmt::join(known, ", "));
   }
   return object;
 }
