@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from .errors import ConfigError
+from .errors import ConfigError, brief
 from .library import check, load
 
 
@@ -27,7 +27,7 @@ def read_config(config) -> dict:
         raise ConfigError(f"config: expected a dict or the path of a JSON file, got {type(config).__name__}", "config")
     for key in values:
         if not isinstance(key, str):
-            raise ConfigError(f"config: expected keys that are strings, got {key!r}", "config")
+            raise ConfigError(f"config: expected keys that are strings, got {brief(key)}", "config")
     values.setdefault("device", current_device())
     return values
 
@@ -43,7 +43,7 @@ def encode_config(values: dict) -> bytes:
             encoded = json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise ConfigError(
-                f"{key}: expected a number, string, bool or list of them, got {value!r:.100} ({type(value).__name__})", key
+                f"{key}: expected a number, a string, a bool or a list of them, got {brief(value)}", key
             ) from None
         parts.append(f"{json.dumps(key)}: {encoded}")
     return ("{" + ", ".join(parts) + "}").encode()
@@ -78,7 +78,7 @@ def _read_file(path) -> dict:
     except ConfigError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"config: expected JSON in {path}, got a fault: {error}", "config") from None
+        raise ConfigError(f"config: expected JSON in {path}, got invalid JSON: {error}", "config") from None
     if not isinstance(values, dict):
         raise ConfigError(f"config: expected a JSON object in {path}, got {type(values).__name__}", "config")
     return values

@@ -8,6 +8,14 @@ before the call.
 from __future__ import annotations
 
 
+def brief(value) -> str:
+    """A value as a message shows it: its repr, cut, or its type where there is none (an int of 10,000 digits)."""
+    try:
+        return f"{value!r:.100}"
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+
+
 class EngineError(Exception):
     """Base of all failures; raised itself only for a fault inside the library.
 

@@ -29,6 +29,6 @@ class Native:
         self._end = weakref.finalize(self, self.lib.stratum_close, self.handle)
 
     def close(self) -> None:
-        """Frees the engine; again is harmless. Errors: DeviceError in a forked process, DriverError."""
-        self._end.detach()
+        """Frees the engine; again is harmless. Errors: DriverError, and then the engine is still open."""
         check(self.lib.stratum_close(self.handle))
+        self._end.detach()

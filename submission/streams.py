@@ -6,7 +6,7 @@ import operator
 import sys
 
 from .arrays import is_tensor
-from .errors import DtypeError
+from .errors import DtypeError, brief
 
 _LARGEST_HANDLE = 2**64 - 1
 
@@ -31,7 +31,7 @@ def stream_handle(stream, arrays, device: int) -> int:
     except TypeError:
         handle = -1
     if not 0 <= handle <= _LARGEST_HANDLE:
-        raise DtypeError(f"stream: expected a CUDA stream or its handle as an int, got {stream!r:.100}", "stream")
+        raise DtypeError(f"stream: expected a CUDA stream or its handle as an int, got {brief(stream)}", "stream")
     return handle
 
 

@@ -46,10 +46,13 @@ class DeviceMemory:
         self._lib, self._engine, self._nbytes, self._data, self.stream = lib, engine, 0, 0, stream
         check(lib.stratum_training_reserve(engine, nbytes))
         self._nbytes = nbytes
-        if nbytes:
+        try:
             data = ffi.new("uint64_t*")
             check(lib.stratum_device_allocate(engine, nbytes, stream, data))
             self._data = data[0]
+        except BaseException:
+            self.free()  # now, not when the traceback goes
+            raise
 
     def data_ptr(self) -> int:
         """The address, 0 for no bytes."""
