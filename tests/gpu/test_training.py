@@ -1,0 +1,87 @@
+"""Forward and the five gradients against float64, for every stratum, group size and awkward length."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from .engines import GROUPS, HEADS, KV_HEADS, engine
+from .reference import GRADIENT_NAMES, check_training
+from .tensors import DTYPES, Guarded, Inputs, assert_same_bits, generator, random_array, random_inputs
+
+LENGTHS = (1, 2, 15, 17, 63, 64, 65, 127, 129, 1000, 1025, 4097)
+
+
+def train(built, inputs: Inputs, do: torch.Tensor) -> tuple[torch.Tensor, Inputs]:
+    """Forward and backward into outputs full of NaN between guards; checks that nothing else was written."""
+    before = [x.clone() for x in (*inputs, do)]
+    outputs = [Guarded(tuple(x.shape), x.dtype) for x in (inputs.q, *inputs)]
+    o, *gradients = (output.array for output in outputs)
+    _, saved = built.forward(*inputs, out=o)
+    built.backward(saved, do, out=tuple(gradients))
+    for name, output in zip(("o", *GRADIENT_NAMES), outputs):
+        output.assert_guards_intact(name)
+    for name, now, then in zip((*Inputs._fields, "do"), (*inputs, do), before):
+        assert_same_bits(f"input {name} after the calls", now, then)
+    return o, Inputs(*gradients)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head_dim, gate_dim", HEADS)
+def test_forward_and_gradients(head_dim: int, gate_dim: int, dtype: str, group: int, length: int):
+    built = engine(head_dim, gate_dim, group, dtype)
+    batch = 1 if length > 2000 else 2
+    source = generator(length * 100 + group)
+    dims = group * KV_HEADS, KV_HEADS, head_dim, gate_dim
+    inputs = random_inputs((batch, length), *dims, DTYPES[dtype], source)
+    do = random_array(tuple(inputs.q.shape), DTYPES[dtype], source)
+    o, gradients = train(built, inputs, do)
+    check_training(f"length {length}", o, gradients, inputs, do)
+
+
+@pytest.mark.parametrize("head_dim, gate_dim", HEADS)
+def test_more_than_65535_heads_in_a_batch(head_dim: int, gate_dim: int):
+    inputs = random_inputs((4100, 3), 16, KV_HEADS, head_dim, gate_dim, torch.bfloat16, generator(1))
+    do = random_array(tuple(inputs.q.shape), torch.bfloat16, generator(2))
+    o, gradients = train(engine(head_dim, gate_dim, 8), inputs, do)
+    check_training("batch 4100", o, gradients, inputs, do)
+
+
+@pytest.mark.parametrize("batch, length", [(0, 17), (2, 0)])
+def test_nothing_to_do(batch: int, length: int):
+    inputs = random_inputs((batch, length), 8, KV_HEADS, 64, 32, torch.bfloat16, generator(1))
+    o, gradients = train(engine(64, 32, 4), inputs, torch.empty_like(inputs.q))
+    assert o.shape == inputs.q.shape
+    assert [x.shape for x in gradients] == [x.shape for x in inputs]
+
+
+def test_returned_arrays():
+    """Without out= the results are new arrays with the values that out= gets."""
+    built = engine(128, 64, 4)
+    inputs = random_inputs((2, 130), 8, KV_HEADS, 128, 64, torch.bfloat16, generator(1))
+    do = random_array(tuple(inputs.q.shape), torch.bfloat16, generator(2))
+    expected_o, expected_gradients = train(built, inputs, do)
+    o, saved = built.forward(*inputs)
+    gradients = built.backward(saved, do)
+    assert_same_bits("o", o, expected_o)
+    for name, ours, expected in zip(GRADIENT_NAMES, gradients, expected_gradients, strict=True):
+        assert_same_bits(name, ours, expected)
+
+
+def test_same_bits_beside_a_competing_kernel():
+    """30 runs of backward while another stream keeps the GPU busy."""
+    built = engine(128, 64, 4)
+    inputs = random_inputs((2, 1000), 8, KV_HEADS, 128, 64, torch.bfloat16, generator(1))
+    do = random_array(tuple(inputs.q.shape), torch.bfloat16, generator(2))
+    _, saved = built.forward(*inputs)
+    alone = built.backward(saved, do)
+    side, matrix = torch.cuda.Stream(), torch.randn(2048, 2048, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    for run in range(30):
+        with torch.cuda.stream(side):
+            for _ in range(4):
+                torch.mm(matrix, matrix)
+        for name, ours, expected in zip(GRADIENT_NAMES, built.backward(saved, do), alone):
+            assert_same_bits(f"run {run}: {name}", ours, expected)
+    torch.cuda.synchronize()
