@@ -67,7 +67,7 @@ struct Scales {
 };
 
 // The copies that bring one key tile into its stage, K then Kg then V: `load_keys` starts them all, `load_keys_share`
-// the share that falls to one step of a product. Past the last tile `rows.valid` is at most 0 and nothing is read.
+// the share that falls to one step of a product, since a batch of them would hold up the products' operand loads. Past the last tile `rows.valid` is at most 0 and nothing is read.
 template <class Tile>
 STRATUM_DEVICE void load_keys_piece(int piece, u32 stage, const KeyRows& rows) {
   using KCopy = TileCopy<typename Tile::K, Tile::threads>;
@@ -151,7 +151,7 @@ STRATUM_DEVICE void mask_scores(float (&s)[kColumns / 8][4], int first_key, int 
 template <class Tile, class Keys>
 STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const Scales& scales) {
   using Element = typename Tile::Element;
-  constexpr int D = Tile::head_dim, R = Tile::gate_dim, N = Tile::tile_n;
+  constexpr int D = Tile::head_dim, N = Tile::tile_n;
   using K = typename Tile::K;
   using Kg = typename Tile::Kg;
   const int lane = threadIdx.x & 31;
@@ -195,15 +195,15 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
       continue;
     }
 
-    // The next tile's copies start beside the products of T, the gate's tanh runs beside those of S, the weights of one k-step beside the products of the one before.
+    // Beside the products: the next tile's copies beside T, the gate's tanh beside S, the weights of one k-step beside
+    // the step before.
     float s[N / 8][4], t[N / 8][4];
-    const auto gate = [&](int step, int steps) {
-      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
-    };
     multiply<Element, Kg>(t, qg, stage + kg_lane,
                           [&](int step, int steps) { load_keys_share<Tile>(step, steps, next_stage, next); });
     cp_async_commit();
-    multiply<Element, K>(s, q, stage + k_lane, gate);
+    multiply<Element, K>(s, q, stage + k_lane, [&](int step, int steps) {
+      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
+    });
     if (tile * N + N - 1 > position) mask_scores<N>(s, tile * N, position, lane);
 
     float rescale[2];
