@@ -20,7 +20,7 @@ MODULE = "_stratum_binding"
 
 
 def declarations(header: str) -> str:
-    """The C declarations of a header in the form that cffi parses: no comments, no preprocessor but integer #defines."""
+    """A header's declarations in the form that cffi parses: no comments, no preprocessor but integer #defines."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.DOTALL)
     lines = []

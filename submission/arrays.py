@@ -1,7 +1,8 @@
 """Describes arrays to the library: torch tensors, `__cuda_array_interface__`, `__array_interface__`, DLPack.
 
-A description is the tuple of a `stratum_array`'s fields in order (data, shape[4], stride[4], rank, dtype, device, reserved,
-dtype_name). Nothing is copied; whether it suits is for the library to judge, since it has to do so for C callers anyway.
+A description is the tuple of a `stratum_array`'s fields in order (data, shape[4], stride[4], rank, dtype, device,
+reserved, dtype_name). Nothing is copied; whether it suits is for the library to judge, since it has to do so for C
+callers anyway.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def _describe_interface(interface: dict, name: str, device: int, writable: bool)
         strides = [stride // 2 for stride in strides]
     elif strides is not None:
         strides = [0] * len(strides)  # the dtype will be refused first
-    return _description(data[0], interface["shape"], strides, code, device, _dtype_name(typestr) if code == OTHER else 0)
+    dtype_name = _dtype_name(typestr) if code == OTHER else 0
+    return _description(data[0], interface["shape"], strides, code, device, dtype_name)
 
 
 def _describe_dlpack(array, name: str, stream: int, keep: list, writable: bool) -> tuple:
@@ -119,7 +121,7 @@ def _describe_dlpack(array, name: str, stream: int, keep: list, writable: bool) 
 
 
 def _description(data: int, shape, strides, dtype: int, device: int, dtype_name: int) -> tuple:
-    """The tuple of any rank; strides None are those of a contiguous array. Past the fourth axis only the rank is told."""
+    """The tuple for any rank; strides None are those of a contiguous array. Of a fifth axis only the rank tells."""
     rank = len(shape)
     if strides is None:
         strides, step = [0] * rank, 1

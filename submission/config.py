@@ -1,6 +1,6 @@
 """Reads an engine's configuration: a dict, or the path of a JSON file.
 
-Only what the library can't see is checked here; keys and values are its business. json is imported by those who need it:
+Only what the library can't see is checked here; keys and values are its business. json is imported where it is needed:
 it would be most of the package's import time.
 """
 
@@ -17,7 +17,7 @@ from .library import check, load
 def read_config(config) -> dict:
     """The configuration as a dict of its own, `device` filled in with the caller's current device where it is absent.
 
-    Errors: ConfigError for a file that can't be read or isn't a JSON object, a key that isn't a string, a duplicate key.
+    Errors: ConfigError for a file that can't be read or isn't a JSON object, a key that isn't a string or comes twice.
     """
     if isinstance(config, Mapping):
         values = dict(config)

@@ -1,7 +1,7 @@
 """Reads address, shape, strides and dtype of an array through the DLPack protocol.
 
-The capsule is only looked at, never consumed: it is kept until the call that uses the array has been queued, then dropped, and
-the exporter frees what it holds. Layouts: DLPack 1.1, dlpack.h.
+The capsule is only looked at, never consumed: it is kept until the call that uses the array has been queued, then
+dropped, and the exporter frees what it holds. Layouts: DLPack 1.1, dlpack.h.
 """
 
 from __future__ import annotations

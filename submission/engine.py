@@ -42,9 +42,10 @@ class Engine:
 
         o[i] = sum_j softmax_j(q[i]·k[j] / sqrt(D)) sigmoid(qg[i]·kg[j] / sqrt(R)) v[j]
 
-    D = head_dim, R = gate_dim. Arrays are torch tensors, or have `__cuda_array_interface__`, `__array_interface__` (where
-    device memory is host memory) or DLPack; their dtype is the configured one, or unsigned 16-bit integers that hold its
-    raw bits. The last axis is contiguous, rows are 16-byte aligned, other strides are free. Inputs are never written.
+    D = head_dim, R = gate_dim. Arrays are torch tensors, or have `__cuda_array_interface__`, DLPack, or, where device
+    memory is host memory, `__array_interface__`. Their dtype is the configured one, or unsigned 16-bit integers that
+    hold its raw bits. The last axis is contiguous, rows are 16-byte aligned, other strides are free. Inputs are never
+    written.
 
     `out=` takes the array, or the tuple of arrays, to write the result to. Without it the result is a new torch
     tensor, which needs inputs that are torch's.
@@ -80,8 +81,8 @@ class Engine:
     def backward(self, saved: Saved, do, out=None, stream=None):
         """The gradients of a forward for the gradient `do` [B,S,Hq,D] of its output. May be captured in a CUDA graph.
 
-        Returns (dq, dk, dv, dqg, dkg), each with the shape of its input; `out` is a tuple of those five. Takes 4 bytes a
-        query head and token of training workspace for the time of the call.
+        Returns (dq, dk, dv, dqg, dkg), each with the shape of its input; `out` is a tuple of those five. Takes 4 bytes
+        a query head and token of training workspace for the time of the call.
 
         Errors: ShapeError, StrideError, DtypeError, DeviceError, MemoryLimitError.
         """
@@ -163,8 +164,9 @@ class Engine:
         """Device bytes and pages that the engine holds now.
 
         Bytes: bytes_held, bytes_peak (the most at one moment), bytes_limit (-1: none), and of those held bytes_cache,
-        bytes_partials, bytes_metadata, bytes_training. Pages: pages_total, pages_free, pages_used, pages_shared (by more
-        than one sequence), page_tokens. And the number of sequences. Kernels' code and the caller's arrays don't count.
+        bytes_partials, bytes_metadata, bytes_training. Pages: pages_total, pages_free, pages_used, pages_shared (by
+        more than one sequence), page_tokens. And the number of sequences. Kernels' code and the caller's arrays don't
+        count.
         """
         native = self._native
         memory = native.ffi.new("stratum_memory*")

@@ -14,6 +14,9 @@ PACK = os.path.join(PACKAGE, "cubins")
 # The interface that this package is written for; raised with the header's.
 ABI_VERSION = 1
 
+# The header's names of arguments that Python spells otherwise.
+_PYTHON_NAMES = {"o": "out", "dout": "do"}
+
 _lock = threading.Lock()
 _loaded = None
 
@@ -33,8 +36,8 @@ def _open():
         from ._stratum_binding import ffi
     except ModuleNotFoundError:
         raise errors.PackError(
-            f"_stratum_binding.py is missing in {PACKAGE}: this is the package's source; `make submission` assembles the "
-            "package"
+            f"_stratum_binding.py is missing in {PACKAGE}: this is the package's source; `make submission` assembles "
+            "the package"
         ) from None
     if not os.path.isfile(LIBRARY):
         raise errors.PackError(f"{LIBRARY} is missing: the package is incomplete")
@@ -76,4 +79,7 @@ def raise_error(status: int) -> None:
     }
     message = ffi.string(lib.stratum_error_message()).decode("utf-8", "replace")
     argument = ffi.string(lib.stratum_error_argument()).decode("utf-8", "replace")
+    if argument in _PYTHON_NAMES:
+        message = _PYTHON_NAMES[argument] + message.removeprefix(argument)
+        argument = _PYTHON_NAMES[argument]
     raise kinds.get(status, errors.EngineError)(message, argument)

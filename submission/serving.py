@@ -15,8 +15,8 @@ from .streams import new_like, stream_handle
 
 
 def serve(native, function, ids, q, k, v, qg, kg, lengths, out, stream):
-    """Queues a serving call and returns its output. native: the engine. function: stratum_prefill or stratum_decode; the
-    rest as in Engine.prefill."""
+    """Queues a serving call and returns its output. native: the engine. function: stratum_prefill or stratum_decode.
+    The rest as in Engine.prefill."""
     handle = stream_handle(stream, (q, k, v, qg, kg), native.device)
     device, keep = native.device, []
     if out is None:

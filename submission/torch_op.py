@@ -1,8 +1,8 @@
 """The differentiable operator for torch: `attention`, a custom op, and its backward, an op of its own.
 
-An engine is passed to the ops as an int, its handle, so that they can be traced, exported and compiled; the namespace is
-the package's own name, so that two copies of the package in one process stay apart. Registered when an engine is built
-in a process that has imported torch; importing this module imports nothing.
+An engine is passed to the ops as an int, its handle, so that they can be traced and compiled; the namespace is the
+package's own name, so that two copies of the package in one process stay apart. Registered when an engine is built in
+a process that has imported torch; importing this module imports nothing.
 """
 
 import threading

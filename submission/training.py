@@ -82,7 +82,7 @@ def backward(native, saved: Saved, do, out, stream) -> tuple:
 
 def _check_saved(native, saved) -> None:
     if not isinstance(saved, Saved):
-        raise DtypeError(f"saved: expected what forward returned as its second value, got {type(saved).__name__}", "saved")
+        raise DtypeError(f"saved: expected the second value that forward returned, got {type(saved).__name__}", "saved")
     if saved.engine != native.handle:
         raise DeviceError("saved: expected one from a forward of this engine, got another engine's", "saved")
 

@@ -89,6 +89,10 @@ class FakeDriver:
         """Objects alive that a closed engine must not leave: device and page-locked memory, events."""
         return {kind: self.library.fake_live(kind.encode()) for kind in ("device", "pinned", "event")}
 
+    def live_bytes(self) -> int:
+        """Bytes of device memory allocated."""
+        return self.library.fake_live_bytes()
+
     @contextmanager
     def stream(self, device: int = 0):
         """A stream's handle, destroyed at the end."""

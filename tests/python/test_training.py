@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -127,7 +128,8 @@ def test_a_failed_call_frees_its_workspace_at_once(engine, driver, step):
     assert in_forward.value.argument == "kg"
     with pytest.raises(submission.ShapeError) as in_backward:
         engine.backward(saved, do[:1], out=gradients)
-    assert in_backward.value.argument in ("do", "dout")
+    assert in_backward.value.argument == "do"
+    assert str(in_backward.value).startswith("do: expected shape")
     assert engine.memory()["bytes_training"] == STATS_BYTES
     assert driver.live() == live
 
@@ -150,6 +152,14 @@ def test_outputs_must_be_given_without_torch(engine, driver, step):
     with pytest.raises(submission.DtypeError, match="^out: "):
         engine.backward(saved, do)
     assert len(driver.launches()) == 1
+
+
+def test_a_wrong_output_is_named(engine, driver, step):
+    inputs, out, _, _ = step
+    with pytest.raises(submission.ShapeError, match="^out: expected shape") as caught:
+        engine.forward(*inputs, out=out[:, 1:])
+    assert caught.value.argument == "out"
+    assert driver.launches() == []
 
 
 OUTS = {
@@ -225,16 +235,15 @@ def test_saved_outlives_its_engine(driver, step):
 
 def test_training_calls_need_their_mode(driver, step):
     inputs, out, _, _ = step
-    with submission.build_engine({**CONFIG, "modes": ["decode"]}) as engine, pytest.raises(submission.ConfigError) as caught:
-        engine.forward(*inputs, out=out)
+    with submission.build_engine({**CONFIG, "modes": ["decode"]}) as engine:
+        with pytest.raises(submission.ConfigError) as caught:
+            engine.forward(*inputs, out=out)
     assert caught.value.argument == "modes"
 
 
-def test_attention_needs_torch(engine, step):
-    import sys
-
-    assert "torch" not in sys.modules
-    with pytest.raises(submission.DtypeError, match="torch"):
+def test_attention_needs_torch(driver, step, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with submission.build_engine(TRAINING) as engine, pytest.raises(submission.DtypeError, match="torch"):
         engine.attention(*step[0])
 
 
