@@ -15,8 +15,14 @@ RELEASE := build/release
 SANITIZE := build/sanitize
 GEN := $(RELEASE)/generator/stratum-gen
 LIBRARY := $(RELEASE)/runtime/libstratum.so
-SUBMISSION := build/submission
 WHEELS := build/wheels
+# The folder to assemble, and a folder of plans whose kernels its pack shall have beside the shipped ones.
+SUBMISSION ?= build/submission
+PLANS ?=
+# The folder that test-gpu uses for strata that the shipped pack lacks.
+EXTENDED := build/extended
+# Options of the demo.
+DEMO ?=
 
 # Reports of the sanitizers end a test; leaks count.
 export ASAN_OPTIONS := detect_leaks=1:halt_on_error=1
@@ -54,9 +60,9 @@ build: packages ## stratum-gen, libstratum.so and the C++ tests
 	@cmake -S . -B $(RELEASE) -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=WARNING
 	@cmake --build $(RELEASE) --parallel $(JOBS)
 
-.PHONY: submission
-submission: build $(VENV)/.run ## assemble $(SUBMISSION), the folder that ships
-	@$(PY) -m tools.assemble --library $(LIBRARY) --pack cubins --wheels $(WHEELS) --out $(SUBMISSION)
+.PHONY: toolchain
+toolchain: build $(VENV)/.run
+	@$(PY) tools/setup/toolchain.py $(GEN)
 
 .PHONY: clean
 clean: ## remove everything that was built; .venv stays
@@ -65,18 +71,32 @@ clean: ## remove everything that was built; .venv stays
 ## Kernels ------------------------------------------------------------------------------------------------------------
 
 .PHONY: cubins
-cubins: build ## compile the plans into the pack in cubins/
+cubins: toolchain ## compile the plans into the pack in cubins/
 	@$(GEN) build
 
 .PHONY: verify
-verify: build ## rebuild every kernel and compare with the pack
+verify: toolchain ## rebuild every kernel and compare with the pack in cubins/
 	@$(GEN) verify
+
+## The folder that ships ----------------------------------------------------------------------------------------------
+
+PACK := $(if $(PLANS),build/pack,cubins)
+
+.PHONY: submission
+submission: build $(VENV)/.run $(if $(PLANS),extended-pack) ## assemble build/submission; PLANS=FOLDER adds strata
+	@$(PY) -m tools.assemble --library $(LIBRARY) --pack $(PACK) --wheels $(WHEELS) --out $(SUBMISSION)
+
+# Starts from the shipped pack, so that only the added plans are compiled.
+.PHONY: extended-pack
+extended-pack: toolchain
+	@rm -rf $(PACK) && mkdir -p build && cp -r cubins $(PACK)
+	@$(GEN) build --plans templates/plans --plans $(PLANS) --out $(PACK)
 
 ## Run and test -------------------------------------------------------------------------------------------------------
 
 .PHONY: run
-run: submission ## the main job: train, prefill and decode on a GPU, checked against float64
-	@$(PY) -m tools.demo --submission $(SUBMISSION) --stratum-gen $(GEN)
+run: submission ## the main job: train, prefill, decode on a GPU, checked against float64
+	@$(PY) -m tools.demo --submission $(SUBMISSION) --stratum-gen $(GEN) $(DEMO)
 
 .PHONY: test
 test: setup submission ## every test that this machine can run
@@ -86,21 +106,26 @@ test: setup submission ## every test that this machine can run
 	$(call say,The pack belongs to these sources)
 	@$(GEN) verify --keys
 	$(call say,Python tests)
-	@$(PY) -m pytest tests/python tests/packaging
+	@$(PY) -m pytest tests/python
+	$(call say,Tests of the folder that ships)
+	@$(PY) -m pytest tests/packaging
 
 .PHONY: sanitize
-sanitize: packages ## the C++ tests built with AddressSanitizer and UndefinedBehaviorSanitizer
+sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call say,C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer)
 	@cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTRATUM_SANITIZE=ON --log-level=WARNING
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
 
+# The two below run where nothing can be installed: they take python3 as it is, and a folder assembled before.
+
 .PHONY: test-gpu
 test-gpu: ## the tests that need a GPU, with the python3 that has torch; installs nothing
 	@[ -d $(SUBMISSION) ] || $(MAKE) submission
-	@$(PYTHON) -m pytest tests/gpu
+	@[ -d $(EXTENDED) ] || $(MAKE) submission PLANS=examples/plans SUBMISSION=$(EXTENDED)
+	@STRATUM_SUBMISSION=$(SUBMISSION) STRATUM_EXTENDED=$(EXTENDED) $(PYTHON) -m pytest tests/gpu
 
 .PHONY: bench
 bench: ## timings on a GPU, with the python3 that has torch; installs nothing
 	@[ -d $(SUBMISSION) ] || $(MAKE) submission
-	@$(PYTHON) -m tools.bench
+	@STRATUM_SUBMISSION=$(SUBMISSION) $(PYTHON) -m tools.bench

@@ -19,7 +19,7 @@ from .device_memory import Device, NoDevice
 from .serving import serve
 from .training import train
 
-STRATUM = {"head_dim": 64, "gate_dim": 32, "q_heads": 8, "kv_heads": 2}
+HEADS = {"q_heads": 8, "kv_heads": 2}
 CAPACITY = {"max_sequences": 8, "max_seq_len": 1024, "max_cached_tokens": 2048}
 BATCH_AND_LENGTH = (2, 200)
 
@@ -34,13 +34,12 @@ def print_table(verdicts: list[Verdict]) -> None:
         )
 
 
-def run(package, device: Device, dtype: str) -> bool:
-    """Builds an engine for one dtype, runs and prints everything; returns whether all of it was right."""
+def run(package, device: Device, config: dict) -> bool:
+    """Builds an engine, runs and prints everything; returns whether all of it was right."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
-    config = {**STRATUM, **CAPACITY, "dtype": dtype}
     with package.build_engine(config) as engine:
-        print(f"\n{dtype}: engine built in {time.perf_counter() - start:.2f} s")
+        print(f"\n{config['dtype']}: engine built in {time.perf_counter() - start:.2f} s")
         verdicts, repeated = train(engine, config, device, BATCH_AND_LENGTH, rng)
         verdicts += serve(engine, config, device, rng)
         print_table(verdicts)
@@ -48,14 +47,34 @@ def run(package, device: Device, dtype: str) -> bool:
     return repeated and all(v.ok for v in verdicts)
 
 
+def run_all(folder: Path, device: Device, stratum: dict) -> bool:
+    """Runs the package in `folder` in both dtypes; returns whether all of it was right."""
+    sys.path.insert(0, str(folder.parent))
+    package = importlib.import_module(folder.name)
+    print("\n{}, compute capability {}.{}".format(device.name, *device.capability))
+    print("head_dim {head_dim}, gate_dim {gate_dim}, {q_heads} query heads on {kv_heads}".format(**stratum, **HEADS))
+    configs = [{**stratum, **HEADS, **CAPACITY, "dtype": dtype} for dtype in ("bfloat16", "float16")]
+    right = [run(package, device, config) for config in configs]
+    print("\nEvery result is within its bound of float64." if all(right) else "\nSome results are wrong.")
+    return all(right)
+
+
+def list_kernels(stratum_gen: Path, folder: Path, stratum: dict) -> int:
+    """Has stratum-gen list the pack's bfloat16 kernels of a stratum; returns its exit code."""
+    pattern = "*_bf16_d{head_dim}_r{gate_dim}_*".format(**stratum)
+    print(f"The kernels in {folder / 'cubins'} that it would choose from, {pattern}:\n", flush=True)
+    return subprocess.run([stratum_gen, "list", "--pack", folder / "cubins", pattern]).returncode
+
+
 def main() -> int:
     """0 if every result was right, or if there is no GPU to run on; 1 otherwise."""
     parser = argparse.ArgumentParser(prog="tools.demo", description=__doc__.split("\n\n")[0])
     parser.add_argument("--submission", type=Path, required=True, help="the assembled folder")
-    parser.add_argument("--stratum-gen", type=Path, required=True, help="lists the pack where there is no GPU")
+    parser.add_argument("--head-dim", type=int, default=64)
+    parser.add_argument("--gate-dim", type=int, default=32)
+    parser.add_argument("--stratum-gen", type=Path, help="lists the pack where there is no GPU")
     arguments = parser.parse_args()
-    folder = arguments.submission.resolve()
-
+    stratum = {"head_dim": arguments.head_dim, "gate_dim": arguments.gate_dim}
     try:
         device = Device()
     except NoDevice as reason:
@@ -63,17 +82,10 @@ def main() -> int:
         print(
             "The main job needs an NVIDIA GPU of compute capability 8.0 or newer and a driver of release 580 or newer."
         )
-        print(f"The kernels in {arguments.submission}, ready for one:\n", flush=True)
-        return subprocess.run([arguments.stratum_gen, "list", "--pack", folder / "cubins"]).returncode
-
-    sys.path.insert(0, str(folder.parent))
-    package = importlib.import_module(folder.name)
-    major, minor = device.capability
-    print(f"\n{device.name}, compute capability {major}.{minor}")
-    print("D {head_dim}, R {gate_dim}, {q_heads} query heads on {kv_heads} key/value heads".format(**STRATUM))
-    right = [run(package, device, dtype) for dtype in ("bfloat16", "float16")]
-    print("\nEvery result is within its bound of float64." if all(right) else "\nSome results are wrong.")
-    return 0 if all(right) else 1
+        if arguments.stratum_gen is None:
+            return 0
+        return list_kernels(arguments.stratum_gen, arguments.submission, stratum)
+    return 0 if run_all(arguments.submission.resolve(), device, stratum) else 1
 
 
 if __name__ == "__main__":

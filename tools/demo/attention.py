@@ -66,7 +66,7 @@ def sum_heads(x: np.ndarray, kv_heads: int) -> np.ndarray:
 
 
 def forward(q, k, v, qg, kg, rounding: Rounding = exact) -> tuple[np.ndarray, Weights]:
-    """One sequence: q [Sq,Hq,D], k v [Sk,Hkv,D], qg [Sq,Hq,R], kg [Sk,Hkv,R], Sk >= Sq. Returns o [Sq,Hq,D], weights."""
+    """One sequence: q [Sq,Hq,D], k v [Sk,Hkv,D], qg [Sq,Hq,R], kg [Sk,Hkv,R]. Returns o [Sq,Hq,D], Weights."""
     heads = q.shape[1]
     queries, gates = q.swapaxes(0, 1), qg.swapaxes(0, 1)
     keys, values, gate_keys = (expand_heads(x, heads) for x in (k, v, kg))
