@@ -1,0 +1,6 @@
+// Reads a clock.
+#include "abi/fake.h"
+
+extern "C" __global__ void __launch_bounds__(@block@) @name@(const fake::Params params) {
+  params.y[threadIdx.x + @threads@] = static_cast<float>(clock64());
+}
