@@ -9,7 +9,13 @@
  * Conventions. Every function returns a stratum_status; on failure stratum_error_message() tells this thread what was
  * wrong (the argument, what was expected, what came) and the engine is exactly as before the call. Arrays live in
  * device memory, the last axis is contiguous, rows are 16-byte aligned, strides count elements. `stream` is a CUstream
- * (0 is the default stream); work is queued on it and nothing synchronises. Calls are safe from several threads.
+ * (0 is the default stream); work is queued on it and nothing synchronises. Calls are safe from several threads. The
+ * caller's current CUDA context is as before after every call. A call of a mode that the engine was not built for is a
+ * CONFIG_ERROR naming modes. After fork(), the child gets DEVICE_ERROR from everything but the functions that give
+ * something up (close, release of training workspace, device_free), which do nothing there.
+ *
+ * Environment: STRATUM_DRIVER names a library to open instead of libcuda.so.1. STRATUM_POISON=1 fills an engine's device
+ * memory with NaNs when it is built, for tests that results don't depend on what it held.
  */
 #ifndef STRATUM_H_
 #define STRATUM_H_
@@ -121,11 +127,13 @@ stratum_status stratum_training_reserve(stratum_engine engine, int64_t bytes);
 /* Takes `bytes` of training workspace off the count. Succeeds on a closed engine. */
 stratum_status stratum_training_release(stratum_engine engine, int64_t bytes);
 
-/* Device memory for callers without an allocator of their own; counted by the functions above, not by these. Freeing is
- * in the order of `stream`. */
+/* Device memory for callers without an allocator of their own; counted by the functions above, not by these. Both are
+ * in the order of `stream`. Freeing succeeds on a closed engine too. */
 stratum_status stratum_device_allocate(stratum_engine engine, int64_t bytes, uint64_t stream, uint64_t* data);
 stratum_status stratum_device_free(stratum_engine engine, uint64_t data, uint64_t stream);
 
+/* Both may be captured in a CUDA graph: they queue kernels and nothing else. An empty batch or length queues nothing.
+ * Inputs may be expanded (stride 0), arrays that are written may not. stats and delta are 16-byte aligned. */
 stratum_status stratum_forward(stratum_engine engine, const stratum_array* q, const stratum_array* k,
                                const stratum_array* v, const stratum_array* qg, const stratum_array* kg,
                                const stratum_array* o, uint64_t stats, uint64_t stream);
@@ -136,7 +144,8 @@ stratum_status stratum_backward(stratum_engine engine, const stratum_array* q, c
                                 const stratum_array* dq, const stratum_array* dk, const stratum_array* dv,
                                 const stratum_array* dqg, const stratum_array* dkg, uint64_t stream);
 
-/* ---- Serving. Sequences have ids that are never used again. */
+/* ---- Serving. Sequences have ids that are never used again. At max_sequences alive, create and fork are
+ * PAGES_EXHAUSTED naming max_sequences. Calls happen in the order they are made, whatever streams they name. */
 
 stratum_status stratum_create(stratum_engine engine, int64_t* id);
 
@@ -153,7 +162,8 @@ stratum_status stratum_length(stratum_engine engine, int64_t id, int64_t* length
 stratum_status stratum_get_memory(stratum_engine engine, stratum_memory* memory);
 
 /* Appends k, v, kg of `count` sequences and attends from their new tokens to all of their tokens. Arrays are packed
- * [T,H,dim], T = sum of lengths, in the order of ids. An id may appear once. A length may be 0. */
+ * [T,H,dim], T = sum of lengths, in the order of ids. An id may appear once (else LENGTH_ERROR naming ids). A length may
+ * be 0. A stream under capture is a DEVICE_ERROR. */
 stratum_status stratum_prefill(stratum_engine engine, const int64_t* ids, const int64_t* lengths, int64_t count,
                                const stratum_array* q, const stratum_array* k, const stratum_array* v,
                                const stratum_array* qg, const stratum_array* kg, const stratum_array* o,

@@ -97,11 +97,12 @@ Result release(State& s, const char* name, uint64_t address, bool pinned) {
     s.fault(std::string(name) + " of memory that is free already");
     return kInvalidValue;
   }
-  for (const Copy& copy : s.copies) {
+  const auto reads_it = [&](const Copy& copy) {
     const auto source = reinterpret_cast<uintptr_t>(copy.source);
-    if (source >= address && source < address + entry->second.bytes) {
-      s.fault(std::string(name) + " of page-locked memory that a copy may be reading");
-    }
+    return source >= address && source < address + entry->second.bytes;
+  };
+  if (std::erase_if(s.copies, reads_it) > 0) {
+    s.fault(std::string(name) + " of page-locked memory that a copy may be reading");
   }
   entry->second.live = false;
   mmap(reinterpret_cast<void*>(address), entry->second.bytes, PROT_NONE,
@@ -114,8 +115,9 @@ bool is_live(const State& s, uint64_t address, size_t bytes) {
   return first != nullptr && first->live && first == s.find(address + bytes - 1);
 }
 
-// Copies of a stream up to an operation are done: what they read must still be what it was.
-void complete_copies(State& s, const Stream* stream, uint64_t order) {
+// A stream's operations up to one of them are done, and with them what they waited for. What the copies among them read
+// must still be what it was.
+void complete(State& s, const Stream* stream, uint64_t order) {
   std::erase_if(s.copies, [&](const Copy& copy) {
     if (copy.stream != stream || copy.order > order) return false;
     if (std::memcmp(copy.source, copy.content.data(), copy.bytes) != 0) {
@@ -123,6 +125,13 @@ void complete_copies(State& s, const Stream* stream, uint64_t order) {
     }
     return true;
   });
+  std::vector<Wait> done;
+  std::erase_if(s.waits, [&](const Wait& wait) {
+    if (wait.stream != stream || wait.order > order) return false;
+    done.push_back(wait);
+    return true;
+  });
+  for (const Wait& wait : done) complete(s, wait.awaited, wait.awaited_order);
 }
 
 size_t image_bytes(const void* image) {
@@ -444,15 +453,17 @@ Result cuEventRecord(Event* event, void* handle) {
 Result cuEventSynchronize(Event* event) {
   return synchronizing_call("cuEventSynchronize", [&](State& s, Device&) {
     if (!s.events.contains(event)) return invalid(s, "cuEventSynchronize of an unknown event");
-    complete_copies(s, event->stream, event->order);
+    complete(s, event->stream, event->order);
     return kSuccess;
   });
 }
 
 Result cuStreamWaitEvent(void* handle, Event* event, unsigned) {
   return context_call("cuStreamWaitEvent", [&](State& s, Device& device) {
-    if (find_stream(s, device, handle) == nullptr) return invalid(s, "cuStreamWaitEvent on an unknown stream");
+    Stream* stream = find_stream(s, device, handle);
+    if (stream == nullptr) return invalid(s, "cuStreamWaitEvent on an unknown stream");
     if (!s.events.contains(event)) return invalid(s, "cuStreamWaitEvent for an unknown event");
+    if (event->stream != nullptr) s.waits.push_back({stream, ++s.operations, event->stream, event->order});
     return kSuccess;
   });
 }
@@ -461,7 +472,7 @@ Result cuStreamSynchronize(void* handle) {
   return synchronizing_call("cuStreamSynchronize", [&](State& s, Device& device) {
     Stream* stream = find_stream(s, device, handle);
     if (stream == nullptr) return invalid(s, "cuStreamSynchronize of an unknown stream");
-    complete_copies(s, stream, s.operations);
+    complete(s, stream, s.operations);
     return kSuccess;
   });
 }

@@ -79,6 +79,14 @@ struct Copy {
   std::vector<uint8_t> content;  // when the copy was queued
 };
 
+// A stream that waits for what an event stood for when the wait was queued.
+struct Wait {
+  Stream* stream;
+  uint64_t order;
+  Stream* awaited;
+  uint64_t awaited_order;
+};
+
 struct Launch {
   std::string kernel;
   std::vector<uint8_t> params;
@@ -110,6 +118,7 @@ struct State {
   std::set<Stream*> streams;
   std::set<Event*> events;
   std::vector<Copy> copies;
+  std::vector<Wait> waits;
   uint64_t operations = 0, next_stream_id = 100;
 
   std::vector<std::unique_ptr<Launch>> launches;

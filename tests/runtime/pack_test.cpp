@@ -50,7 +50,7 @@ class DamagedPack {
   stratum::Manifest manifest_;
 };
 
-const std::string kForward = "gated_fwd_sm90_bf16_d64_r32_g0";
+const std::string kForward = "gated_fwd_sm90_bf16_d64_r32_g0_m64";
 
 void write(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
@@ -101,7 +101,7 @@ TEST_CASE("An entry with more after its end") {
 
 TEST_CASE("Another arch's cubin under the right name") {
   const DamagedPack pack;
-  write(pack.cubin(kForward), stratum::read_file(pack.cubin("gated_fwd_sm80_bf16_d64_r32_g0")));
+  write(pack.cubin(kForward), stratum::read_file(pack.cubin("gated_fwd_sm80_bf16_d64_r32_g0_m64")));
   pack.expect_refused("the manifest says sha256");
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("A whole pack that the driver refuses names the kernel") {
   stratum_engine engine = 0;
   CHECK(stratum_build(standard_config().dump().c_str(), folder.path().c_str(), &engine) == STRATUM_DRIVER_ERROR);
   CHECK(message() == "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the fake driver), kernel "
-                     "gated_fwd_sm90_bf16_d64_r32_g0_fresh");
+                     "gated_fwd_sm90_bf16_d64_r32_g0_m64_fresh");
 }
 
 TEST_CASE("Only the kernels of the asked modes are read; each is loaded once a process") {

@@ -397,5 +397,5 @@ TEST_CASE("What an engine says about itself") {
   CHECK(facts["device"]["compute_capability"] == "9.0");
   REQUIRE(facts["kernels"].size() == 8);
   CHECK(facts["kernels"][0]["operation"] == "forward");
-  CHECK(facts["kernels"][0]["name"] == "gated_fwd_sm90_bf16_d64_r32_g0");
+  CHECK(facts["kernels"][0]["name"] == "gated_fwd_sm90_bf16_d64_r32_g0_m64");
 }

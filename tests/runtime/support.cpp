@@ -59,7 +59,8 @@ ManifestKernel row(const std::string& operation, const std::string& arch, const 
                 .gate_dim = gate_dim,
                 .group = group,
                 .flags = {}};
-  kernel.name = stratum::kernel_name(kernel.key, facts.mnemonic, "");
+  kernel.suffix = "m" + std::to_string(kTileM);
+  kernel.name = stratum::kernel_name(kernel.key, facts.mnemonic, kernel.suffix);
   kernel.tile = {{"tile_m", kTileM}, {"tokens", kAppendTokens}};
   kernel.plan = "plans/made_up.json";
   kernel.build_key = stratum::sha256_hex(kernel.name);

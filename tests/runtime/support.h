@@ -19,7 +19,7 @@ namespace support {
 
 using nlohmann::json;
 
-// The devices of the fake driver in these tests (STRATUM_FAKE_CC=9.0,8.0,7.5).
+// The devices of the fake driver in these tests (main.cpp).
 inline constexpr int kDeviceSm90 = 0, kDeviceSm80 = 1, kDeviceUnserved = 2;
 
 inline constexpr int32_t kTileM = 64;        // of every kernel of the pack

@@ -203,8 +203,7 @@ TEST_CASE("Variants of a training kernel go by length and batch") {
   const auto forward = std::ranges::find(rows, "forward", [](const auto& row) { return row.key.operation; });
   stratum::ManifestKernel longer = *forward;
   forward->variant = 1;
-  forward->name += "_m64";
-  longer.name += "_m128";
+  longer.name += "_long";
   longer.tile["tile_m"] = 128;
   longer.when.seq_len = stratum::Range{.min = 1000, .max = {}};
   rows.push_back(longer);
