@@ -14,7 +14,7 @@ CPU, CUDA, METAL = 1, 2, 8  # DLDeviceType
 UINT, FLOAT, BFLOAT = 1, 2, 4  # DLDataTypeCode
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Tensor(ctypes.Structure):
@@ -37,9 +37,22 @@ class _Versioned(ctypes.Structure):
     ]  # fmt: skip
 
 
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
+# A capsule that is being destroyed must not be touched as an object, so these take its address.
+_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_GetName", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+_exported = {}  # address of a managed tensor → what lives as long as its capsule
+
+
+@_Destructor
+def _destroyed(capsule: int) -> None:
+    exporter, *_ = _exported.pop(_capsule_pointer(capsule, _capsule_name(capsule)))
+    exporter.alive -= 1
 
 
 @dataclass
@@ -47,7 +60,7 @@ class Exporter:
     """array: the memory, shape and strides. device, code, bits: what it says it is. version: None for an exporter
     from before DLPack 1.0. with_strides: False leaves them out, as an exporter may for a contiguous array.
 
-    streams: the streams it was asked for. exports: capsules made; alive: capsules not yet destroyed.
+    streams: the streams it was asked for. alive: capsules not yet destroyed.
     """
 
     array: np.ndarray
@@ -60,7 +73,6 @@ class Exporter:
     byte_offset: int = 0
     streams: list = field(default_factory=list)
     alive: int = 0
-    _keep: list = field(default_factory=list)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device
@@ -78,11 +90,6 @@ class Exporter:
             managed, name = _Managed(tensor), b"dltensor"
         else:
             managed, name = _Versioned(*self.version, flags=int(self.read_only), tensor=tensor), b"dltensor_versioned"
-
-        def destroyed(_):
-            self.alive -= 1
-
-        destructor = _Destructor(destroyed)
-        self._keep.append((managed, name, shape, strides, destructor))
         self.alive += 1
-        return _new_capsule(ctypes.addressof(managed), name, ctypes.cast(destructor, ctypes.c_void_p))
+        _exported[ctypes.addressof(managed)] = self, managed, name, shape, strides
+        return _new_capsule(ctypes.addressof(managed), name, _destroyed)
