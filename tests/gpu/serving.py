@@ -60,6 +60,7 @@ class Cache:
     def __init__(self, engine: Any, check: bool = True) -> None:
         self.engine, self.check = engine, check
         self.held: dict[int, Inputs] = {}
+        self._nothing = random_tokens(engine, 0, 0)
 
     def __enter__(self) -> "Cache":
         assert self.engine.memory()["pages_used"] == 0, "a test before this one left pages in use"
@@ -75,7 +76,7 @@ class Cache:
     def create(self) -> int:
         """An empty sequence."""
         sequence = self.engine.create()
-        self.held[sequence] = random_tokens(self.engine, 0, 0)
+        self.held[sequence] = self._nothing
         return sequence
 
     def fork(self, parent: int) -> int:

@@ -1,15 +1,26 @@
-"""A seeded trace of every mode, run by test_repeatability.py in processes of its own: prints a digest of each part."""
+"""A seeded trace of every mode, run by test_repeatability.py in processes of its own: prints a digest of each part.
+
+With STRATUM_POISON=1 the engines fill their pools with NaN, and the trace leaves NaN in the memory from which training's
+workspaces and results come.
+"""
 
 import json
+import os
 
 import torch
 
 from .engines import HEADS, close_all, engine, settings_of
 from .serving import Cache, cut, random_tokens
-from .tensors import DTYPES, digest, generator, random_array, random_inputs
+from .tensors import DEVICE, DTYPES, digest, generator, random_array, random_inputs
 
 LENGTHS = (17, 129, 1000)
 PROMPTS = (1, 63, 0, 129, 700)
+
+
+def poison_free_memory() -> None:
+    """Leaves NaN in free blocks of every size that PyTorch's allocator hands out."""
+    blocks = [torch.full((1 << e,), float("nan"), device=DEVICE) for e in range(7, 24) for _ in range(8)]
+    del blocks
 
 
 def training(built, dtype: torch.dtype) -> str:
@@ -17,6 +28,8 @@ def training(built, dtype: torch.dtype) -> str:
     c, results = settings_of(built), []
     for length in LENGTHS:
         source = generator(length)
+        if os.environ.get("STRATUM_POISON") == "1":
+            poison_free_memory()
         inputs = random_inputs((2, length), c["q_heads"], c["kv_heads"], c["head_dim"], c["gate_dim"], dtype, source)
         o, saved = built.forward(*inputs)
         results += o, *built.backward(saved, random_array(tuple(o.shape), dtype, source))
