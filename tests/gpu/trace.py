@@ -1,7 +1,7 @@
 """A seeded trace of every mode, run by test_repeatability.py in processes of its own: prints a digest of each part.
 
-With STRATUM_POISON=1 the engines fill their pools with NaN, and the trace leaves NaN in the memory from which training's
-workspaces and results come.
+With STRATUM_POISON=1 the engines fill their pools with NaN, and the trace leaves NaN in the memory from which
+training takes its workspaces and results.
 """
 
 import json
