@@ -60,7 +60,7 @@ std::string describe_json(const json& value) {
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
-  size_t best_distance = std::max<size_t>(word.size() / 3, 1) + 1;
+  size_t best_distance = std::max<size_t>((word.size() + 1) / 3, 1) + 1;
   for (const std::string& candidate : known) {
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
@@ -79,7 +79,10 @@ JsonFields::JsonFields(const json& value, std::string source, std::string path)
   }
 }
 
-bool JsonFields::has(std::string_view name) const { return value_.contains(name); }
+bool JsonFields::has(std::string_view name) {
+  known_.emplace(name);
+  return value_.contains(name);
+}
 
 std::vector<std::string> JsonFields::names() const {
   std::vector<std::string> names;
@@ -125,8 +128,10 @@ std::string JsonFields::text(std::string_view name) {
 }
 
 std::string JsonFields::text_or(std::string_view name, std::string fallback) {
-  known_.emplace(name);
-  return has(name) ? text(name) : std::move(fallback);
+  if (!has(name)) return fallback;
+  const json& field = value(name);
+  if (!field.is_string()) fail(name, "a text");
+  return field.get<std::string>();
 }
 
 int64_t JsonFields::integer(std::string_view name, int64_t min, int64_t max) {

@@ -31,13 +31,13 @@ class JsonFields {
   const std::string& source() const { return source_; }
   const std::string& path() const { return path_; }
 
-  bool has(std::string_view name) const;
+  bool has(std::string_view name);
   std::vector<std::string> names() const;  // of all fields present, sorted
 
   const nlohmann::json& value(std::string_view name);  // any type; missing is an error
   JsonFields object(std::string_view name);
-  std::string text(std::string_view name);  // not empty
-  std::string text_or(std::string_view name, std::string fallback);
+  std::string text(std::string_view name);                           // not empty
+  std::string text_or(std::string_view name, std::string fallback);  // may be empty
   int64_t integer(std::string_view name, int64_t min, int64_t max);
   std::vector<std::string> texts(std::string_view name);
   const nlohmann::json& array(std::string_view name);

@@ -150,14 +150,14 @@ class Linter {
   // A variable's declaration after its state space: ".align 8 .b8 name[16][4]" up to one of the characters of `ends`.
   Declaration read_declaration(size_t index, std::string_view ends) const {
     Declaration declaration;
-    int64_t count = 1, element = 0;
+    int64_t count = 1, element = 0, vector = 1;
     for (; index < tokens_.size(); ++index) {
       const std::string& text = tokens_[index].text;
       if (text.size() == 1 && ends.find(text[0]) != ends.npos) break;
       if (text == ".align") {
         ++index;
       } else if (text == ".v2" || text == ".v4") {
-        count *= text[2] - '0';
+        vector = text[2] - '0';
       } else if (text == ".ptr" || text == ".global" || text == ".const" || text == ".shared" || text == ".local") {
         continue;
       } else if (text[0] == '.' && element == 0) {
@@ -165,11 +165,11 @@ class Linter {
       } else if (text == "[" && index + 1 < tokens_.size() && tokens_[index + 1].text != "]") {
         count *= std::strtoll(tokens_[++index].text.c_str(), nullptr, 10);
       } else if (text == ",") {
-        declaration.bytes += element * count;  // another variable of the same type
+        declaration.bytes += element * vector * count;  // another variable of the same type
         count = 1;
       }
     }
-    declaration.bytes += element * count;
+    declaration.bytes += element * vector * count;
     declaration.end = index;
     return declaration;
   }

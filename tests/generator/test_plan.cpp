@@ -219,7 +219,7 @@ TEST_CASE("family: refusals") {
       "family.json: operations.scale.require[0].field: expected one of head_dim, gate_dim, group, items, threads, got "
       "\"item\"");
   CHECK(refused("\"t{threads}i{items}\"", "\"t{threads}i{item}\"") ==
-        "family.json: operations.scale.suffix: \"t{threads}i{item}\" at position 11: no value for {item}");
+        "family.json: operations.scale.suffix: \"t{threads}i{item}\" at position 12: no value for {item}");
   CHECK(refused("\"sm_90a\"", "\"sm_91\"").find("family.json: archs: unknown entry \"sm_91\"; accepted: sm_80, ") == 0);
   CHECK(refused("\"mnemonic\": \"scale\"", "\"mnemonic\": \"no_entry\"")
             .find("mnemonic: expected a word that no other operation has") != std::string::npos);
