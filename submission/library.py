@@ -63,6 +63,12 @@ def raise_error(status: int) -> None:
     """Raises the exception for a failed status, with what the library has to say about it. Call it right away, on the
     thread that made the failed call."""
     ffi, lib = load()
+    # Before anything else: a garbage collection may free a workspace, which is a call that clears the message.
+    message, argument = ffi.string(lib.stratum_error_message()), ffi.string(lib.stratum_error_argument())
+    message, argument = message.decode("utf-8", "replace"), argument.decode("utf-8", "replace")
+    if argument in _PYTHON_NAMES:
+        message = _PYTHON_NAMES[argument] + message.removeprefix(argument)
+        argument = _PYTHON_NAMES[argument]
     kinds = {
         lib.STRATUM_CONFIG_ERROR: errors.ConfigError,
         lib.STRATUM_SHAPE_ERROR: errors.ShapeError,
@@ -77,9 +83,4 @@ def raise_error(status: int) -> None:
         lib.STRATUM_DRIVER_ERROR: errors.DriverError,
         lib.STRATUM_MEMORY_LIMIT: errors.MemoryLimitError,
     }
-    message = ffi.string(lib.stratum_error_message()).decode("utf-8", "replace")
-    argument = ffi.string(lib.stratum_error_argument()).decode("utf-8", "replace")
-    if argument in _PYTHON_NAMES:
-        message = _PYTHON_NAMES[argument] + message.removeprefix(argument)
-        argument = _PYTHON_NAMES[argument]
     raise kinds.get(status, errors.EngineError)(message, argument)
