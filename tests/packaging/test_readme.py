@@ -78,8 +78,10 @@ def test_the_c_program_is_the_example_and_compiles_without_a_warning(submission,
     )  # fmt: skip
 
 
-def test_the_plan_is_the_example():
-    assert blocks("json") == [(REPOSITORY / "examples" / "plans" / "gated_d96_r32_sm90.json").read_text()]
+def test_the_files_named_are_there():
+    named = set(re.findall(r"`((?:docs|examples|runtime|templates)/[\w./]+)`", README))
+    assert len(named) > 4
+    assert [name for name in sorted(named) if not (REPOSITORY / name).exists()] == []
 
 
 def test_the_python_program_calls_what_there_is(package):
