@@ -1,7 +1,8 @@
 // Kernel parameters of the gated family: the one definition that the kernels and the runtime share.
 //
 // Every struct is passed by value as a kernel's only parameter. Strides count elements (16-bit), never bytes, and are
-// 64-bit. The last axis of every array is contiguous. A change here changes the manifest's `params` and every build key.
+// 64-bit. The last axis of every array is contiguous. A change here changes the manifest's `params` and every build
+// key.
 #pragma once
 
 #include "abi/types.h"
@@ -135,8 +136,8 @@ struct GatedDecodeParams {
   const void* cache;
   const SequenceSlice* sequences;
   const i32* block_table;
-  const WorkItem* items;  // (sequence, split)
-  float* partial_o;  // [slots][head_dim], not normalised
+  const WorkItem* items;        // (sequence, split)
+  float* partial_o;             // [slots][head_dim], not normalised
   PartialStats* partial_stats;  // [slots]
   i32 num_items, q_heads, kv_heads, table_stride;
   i32 rows_stride;  // rows kept for each (item, kv head): the call's largest num_tokens * group

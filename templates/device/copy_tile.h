@@ -12,9 +12,9 @@ struct Rows {
   i64 stride;
 };
 
-// One thread's part in copying a run of tiles from global to shared memory. Consecutive threads take consecutive 16-byte
-// chunks of a row, so global accesses are whole sectors; the thread's chunks are `pieces` of equal distance, so that a
-// tile costs one addition a piece. Pieces can be issued one by one, between other work.
+// One thread's part in copying a run of tiles from global to shared memory. Consecutive threads take consecutive
+// 16-byte chunks of a row, so global accesses are whole sectors; the thread's chunks are `pieces` of equal distance, so
+// that a tile costs one addition a piece. Pieces can be issued one by one, between other work.
 template <class Tile, int kThreads>
 struct TileCopy {
   static constexpr int chunks = Tile::rows * Tile::chunks_per_row;  // of 16 bytes

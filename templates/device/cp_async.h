@@ -8,8 +8,7 @@ namespace stratum {
 // Copies 16 bytes; with `valid` false nothing is read, whatever the address, and the destination is filled with zeros.
 STRATUM_DEVICE void cp_async_16(u32 destination, const void* source, bool valid) {
   const u32 bytes = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes)
-               : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes) : "memory");
 }
 
 // The same for kBytes = 4 or 8, for rows of floats whose start is not 16-byte aligned.

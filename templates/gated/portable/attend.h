@@ -38,9 +38,9 @@ struct AttendTile {
   using Kg = SharedTile<tile_n, gate_dim>;
   static constexpr int query_bytes = Q::bytes + Qg::bytes;
   static constexpr int stage_bytes = 2 * K::bytes + Kg::bytes;
-  static constexpr int shared_bytes =
-      query_in_registers ? (query_bytes > 2 * stage_bytes ? query_bytes : 2 * stage_bytes)
-                         : query_bytes + 2 * stage_bytes;
+  static constexpr int shared_bytes = query_in_registers
+                                          ? (query_bytes > 2 * stage_bytes ? query_bytes : 2 * stage_bytes)
+                                          : query_bytes + 2 * stage_bytes;
   static_assert(tile_m * (head_dim * 2 + 16) <= shared_bytes, "the output passes through shared memory");
 };
 
@@ -67,7 +67,8 @@ struct Scales {
 };
 
 // The copies that bring one key tile into its stage, K then Kg then V: `load_keys` starts them all, `load_keys_share`
-// the share that falls to one step of a product, since a batch of them would hold up the products' operand loads. Past the last tile `rows.valid` is at most 0 and nothing is read.
+// the share that falls to one step of a product, since a batch of them would hold up the products' operand loads. Past
+// the last tile `rows.valid` is at most 0 and nothing is read.
 template <class Tile>
 STRATUM_DEVICE void load_keys_piece(int piece, u32 stage, const KeyRows& rows) {
   using KCopy = TileCopy<typename Tile::K, Tile::threads>;
@@ -229,13 +230,14 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
   }
 
   softmax.finish();
-  // The stages become scratch for the output: nobody reads them any more, and no copy (zeros past the end) is on its way.
+  // The stages become scratch for the output: nobody reads them any more, and no copy (zeros past the end) is under
+  // way.
   cp_async_wait<0>();
   __syncthreads();
   const float inverse[2] = {0.5f / softmax.sum[0], 0.5f / softmax.sum[1]};
   const int warp_valid = query.valid - warp * 16;
-  store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes,
-                              query.o + warp * 16 * query.o_stride, query.o_stride, warp_valid);
+  store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes, query.o + warp * 16 * query.o_stride,
+                              query.o_stride, warp_valid);
   if (query.stats != nullptr && (lane & 3) == 0) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

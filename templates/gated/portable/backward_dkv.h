@@ -42,7 +42,8 @@ struct QueryTile {
   int valid;
 };
 
-STRATUM_DEVICE QueryTile query_tile(const abi::GatedBackwardParams& params, int batch, int head, int first, bool exists) {
+STRATUM_DEVICE QueryTile query_tile(const abi::GatedBackwardParams& params, int batch, int head, int first,
+                                    bool exists) {
   const i64 row = (static_cast<i64>(batch) * params.q_heads + head) * params.seq_len + first;
   return {dense_rows(params.q, batch, head, first),
           dense_rows(params.dout, batch, head, first),
@@ -84,7 +85,22 @@ STRATUM_DEVICE void load_queries(u32 stage, const QueryTile& rows) {
   for (int piece = 0; piece < query_pieces<Tile>; ++piece) load_queries_piece<Tile>(piece, stage, rows);
 }
 
-// Grid: key tiles x batch x kv_heads in one dimension, heads fastest; the first keys, which most queries see, come first.
+// Hides the pairs whose query comes before their key: row r of the scores is key r, column j query query_from_key + j,
+// counted from key 0.
+template <int kColumns>
+STRATUM_DEVICE void mask_queries(float (&s)[kColumns / 8][4], int query_from_key, int lane) {
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int query = query_from_key + n * 8 + (lane & 3) * 2 + (i & 1);
+      if (query < (lane >> 2) + (i / 2) * 8) s[n][i] = -kInfinity;
+    }
+  }
+}
+
+// Grid: key tiles x batch x kv_heads in one dimension, heads fastest; the first keys, which most queries see, come
+// first.
 template <class Tile>
 STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardParams& params) {
   using Element = typename Tile::Element;
@@ -149,7 +165,7 @@ STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardParams& params) {
       continue;
     }
 
-    // The next tile's copies start beside the products of S, exp2 runs beside the products of T, tanh and w beside those of dW, ds and dt beside those of dV.
+    // Beside the products: the next tile's copies beside S, exp2 beside T, tanh and w beside dW, ds and dt beside dV.
     float s[N / 8][4], t[N / 8][4], dw[N / 8][4];
     u32 w[N / 16][4], ds[N / 16][4], dt[N / 16][4];
     multiply<Element, Q>(s, a_k, stage + q_lane, [&](int product_step, int steps) {
@@ -157,16 +173,7 @@ STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardParams& params) {
                                 [&](int piece) { load_queries_piece<Tile>(piece, next_stage, next); });
     });
     cp_async_commit();
-    if (tile * N < warp_first + 15) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int query = tile * N + n * 8 + (lane & 3) * 2 + (i & 1);
-          if (query < warp_first + (lane >> 2) + (i / 2) * 8) s[n][i] = -kInfinity;
-        }
-      }
-    }
+    if (tile * N < warp_first + 15) mask_queries<N>(s, tile * N - warp_first, lane);
     multiply<Element, Qg>(t, a_kg, stage + qg_lane, [&](int step, int steps) {
       share<N / 8>(step, steps, [&](int n) {
         const float4 stats = load_shared_float4(stage + stats_lane + n * 64);

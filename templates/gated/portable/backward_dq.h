@@ -75,7 +75,7 @@ STRATUM_DEVICE void backward_dq(const abi::GatedBackwardParams& params) {
   const int valid = min(Tile::tile_m, params.seq_len - first);
   const int num_tiles = (first + valid + N - 1) / N;
   const DenseKeys keys{dense_rows(params.k, batch, kv_head, 0), dense_rows(params.v, batch, kv_head, 0),
-                          dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
+                       dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
 
   const u32 q = shared, dout = q + Tile::Q::bytes, qg = dout + Tile::Q::bytes, stages = shared + Tile::query_bytes;
   copy_tile_async<typename Tile::Q, Tile::threads>(q, dense_rows(params.q, batch, head, first), valid);
@@ -126,21 +126,20 @@ STRATUM_DEVICE void backward_dq(const abi::GatedBackwardParams& params) {
       continue;
     }
 
-    // The next tile's copies start beside the products of S, exp2 runs beside the products of T, tanh beside those of dW, and each k-step's ds and dt beside the one before.
+    // Beside the products: the next tile's copies beside S, exp2 beside T, tanh beside dW, each k-step's ds and dt
+    // beside the step before.
     float s[N / 8][4], t[N / 8][4], dw[N / 8][4];
     multiply<Element, K>(s, a_q, stage + k_lane,
                          [&](int step, int steps) { load_keys_share<Tile>(step, steps, next_stage, next); });
     cp_async_commit();
     if (tile * N + N - 1 > warp_first) mask_scores<N>(s, tile * N, warp_first, lane);
     multiply<Element, Kg>(t, a_qg, stage + kg_lane, [&](int step, int steps) {
-      share<N / 2>(step, steps, [&](int i) {
-        s[i / 4][i % 4] = pair_probability(s[i / 4][i % 4], rows[i % 4 / 2], scales);
-      });
+      share<N / 2>(step, steps,
+                   [&](int i) { s[i / 4][i % 4] = pair_probability(s[i / 4][i % 4], rows[i % 4 / 2], scales); });
     });
-    multiply<Element, K>(
-        dw, a_dout, stage + K::bytes + Kg::bytes + k_lane, [&](int step, int steps) {
-          share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
-        });
+    multiply<Element, K>(dw, a_dout, stage + K::bytes + Kg::bytes + k_lane, [&](int step, int steps) {
+      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
+    });
 
     u32 ds[N / 16][4], dt[N / 16][4];
     const auto differentiate = [&](int n) {
@@ -165,8 +164,7 @@ STRATUM_DEVICE void backward_dq(const abi::GatedBackwardParams& params) {
   const float dq_scale[2] = {0.5f * params.softmax_scale, 0.5f * params.softmax_scale};
   const float dqg_scale[2] = {0.25f * params.gate_scale, 0.25f * params.gate_scale};
   // Only this warp reads its rows of Q and Qg, so they can become its scratch without a barrier.
-  store_warp_rows<Element, D>(dq, dq_scale, q + my_rows, const_cast<u16*>(dq_rows.data),
-                              dq_rows.stride, warp_valid);
+  store_warp_rows<Element, D>(dq, dq_scale, q + my_rows, const_cast<u16*>(dq_rows.data), dq_rows.stride, warp_valid);
   store_warp_rows<Element, R>(dqg, dqg_scale, qg + warp * 16 * Tile::Qg::row_bytes, const_cast<u16*>(dqg_rows.data),
                               dqg_rows.stride, warp_valid);
 }

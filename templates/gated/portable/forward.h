@@ -37,7 +37,7 @@ STRATUM_DEVICE void forward(const abi::GatedForwardParams& params) {
   const int first = tile * Tile::tile_m;
 
   const DenseKeys keys{dense_rows(params.k, batch, kv_head, 0), dense_rows(params.v, batch, kv_head, 0),
-                                     dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
+                       dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
   const Rows o = dense_rows(params.o, batch, head, first);
   const QueryRows query{
       .q = dense_rows(params.q, batch, head, first),

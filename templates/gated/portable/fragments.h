@@ -17,8 +17,9 @@ STRATUM_DEVICE void clear(float (&c)[kColumns][4]) {
   }
 }
 
-// A product's steps leave most issue slots of a warp free while the tensor core works. `beside` fills them: it is called
-// once a step with (step, number of steps), both compile-time constants after unrolling, to do a share of other work.
+// A product's steps leave most issue slots of a warp free while the tensor core works. `beside` fills them: it is
+// called once a step with (step, number of steps), both compile-time constants after unrolling, to do a share of other
+// work.
 struct Nothing {
   __device__ __forceinline__ void operator()(int, int) const {}
 };
@@ -32,7 +33,8 @@ STRATUM_DEVICE void share(int step, int steps, const Work& work) {
   }
 }
 
-// c += A B^T for one k-step: B's tile is stored [n][k], `b` is this lane's LaneOffset::b address at the k-step's column.
+// c += A B^T for one k-step: B's tile is stored [n][k], `b` is this lane's LaneOffset::b address at the k-step's
+// column.
 template <class Element, class BTile>
 STRATUM_DEVICE void multiply_step(float (&c)[BTile::rows / 8][4], const u32 (&a)[4], u32 b) {
 #pragma unroll
