@@ -39,10 +39,14 @@ void check_shape(const stratum_array& array, const char* name, std::span<const i
 const char* type_name(const stratum_array& array) {
   if (array.dtype_name != nullptr) return array.dtype_name;
   switch (array.dtype) {
-    case STRATUM_BFLOAT16: return "bfloat16";
-    case STRATUM_FLOAT16: return "float16";
-    case STRATUM_RAW16: return "uint16";
-    default: return "another type";
+    case STRATUM_BFLOAT16:
+      return "bfloat16";
+    case STRATUM_FLOAT16:
+      return "float16";
+    case STRATUM_RAW16:
+      return "uint16";
+    default:
+      return "another type";
   }
 }
 
@@ -57,8 +61,9 @@ void check_strides(const stratum_array& array, const char* name, bool written) {
   for (int32_t axis = 0; axis < last; ++axis) {
     if (array.shape[axis] == 1) continue;
     if (array.stride[axis] % kAlignmentElements != 0) {
-      fail(STRATUM_STRIDE_ERROR, name, "expected rows aligned to {} bytes, got stride {} elements ({} bytes) on axis {}",
-           kAlignmentBytes, array.stride[axis], array.stride[axis] * kElementBytes, axis);
+      fail(STRATUM_STRIDE_ERROR, name,
+           "expected rows aligned to {} bytes, got stride {} elements ({} bytes) on axis {}", kAlignmentBytes,
+           array.stride[axis], array.stride[axis] * kElementBytes, axis);
     }
     if (written && array.stride[axis] == 0) {
       fail(STRATUM_STRIDE_ERROR, name, "is written, expected no stride of 0, got one on axis {} of extent {}", axis,

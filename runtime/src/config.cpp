@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxDim = 256;            // of templates/gated/portable/family.json
-constexpr int64_t kMaxHeads = 65535;        // heads are one axis of a launch's grid
+constexpr int64_t kMaxDim = 256;      // of templates/gated/portable/family.json
+constexpr int64_t kMaxHeads = 65535;  // heads are one axis of a launch's grid
 constexpr int64_t kMaxSequences = 65536;
-constexpr int64_t kMaxSeqLen = 1 << 24;     // positions are 32-bit in kernels, with room for a tile past the end
+constexpr int64_t kMaxSeqLen = 1 << 24;           // positions are 32-bit in kernels, with room for a tile past the end
 constexpr int64_t kMaxTokens = int64_t{1} << 36;  // page indices are 32-bit
 
 std::vector<std::string> known_keys() {
@@ -42,8 +42,9 @@ class Reader {
   }
 
   int64_t integer(const char* key, int64_t min, int64_t max, int64_t multiple_of = 1, std::string_view why = "") const {
-    const std::string accepted = multiple_of == 1 ? fmt::format("an integer from {} to {}", min, max)
-                                                  : fmt::format("a multiple of {} from {} to {}", multiple_of, min, max);
+    const std::string accepted = multiple_of == 1
+                                     ? fmt::format("an integer from {} to {}", min, max)
+                                     : fmt::format("a multiple of {} from {} to {}", multiple_of, min, max);
     const json& value = required(key, accepted, why);
     if (!value.is_number_integer()) reject(key, accepted);
     if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
@@ -153,8 +154,8 @@ nlohmann::ordered_json config_to_json(const Config& config) {
   if (config.training) modes.push_back("training");
   if (config.prefill) modes.push_back("prefill");
   if (config.decode) modes.push_back("decode");
-  nlohmann::ordered_json object = {{"head_dim", config.head_dim}, {"gate_dim", config.gate_dim},
-                                   {"q_heads", config.q_heads},   {"kv_heads", config.kv_heads},
+  nlohmann::ordered_json object = {{"head_dim", config.head_dim},  {"gate_dim", config.gate_dim},
+                                   {"q_heads", config.q_heads},    {"kv_heads", config.kv_heads},
                                    {"dtype", config.dtype_name()}, {"modes", std::move(modes)}};
   if (config.serving()) {
     object["max_sequences"] = config.max_sequences;

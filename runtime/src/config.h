@@ -14,7 +14,7 @@ namespace stratum {
 struct Config {
   int32_t head_dim = 0, gate_dim = 0, q_heads = 0, kv_heads = 0;
   stratum_dtype dtype = STRATUM_BFLOAT16;
-  bool training = true, prefill = true, decode = true;  // modes
+  bool training = true, prefill = true, decode = true;                // modes
   int64_t max_sequences = 0, max_seq_len = 0, max_cached_tokens = 0;  // 0 where no serving mode is asked for
   std::optional<int64_t> memory_limit_bytes;
   bool batch_invariant = false;

@@ -31,8 +31,7 @@ ContextScope::~ContextScope() {
   if (pushed_) driver().context_pop.attempt(&popped);
 }
 
-RelaxedCapture::RelaxedCapture()
-    : exchanged_(driver().thread_exchange_capture_mode.attempt(&mode_) == kSuccess) {}
+RelaxedCapture::RelaxedCapture() : exchanged_(driver().thread_exchange_capture_mode.attempt(&mode_) == kSuccess) {}
 
 RelaxedCapture::~RelaxedCapture() {
   if (exchanged_) driver().thread_exchange_capture_mode.attempt(&mode_);

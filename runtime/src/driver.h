@@ -22,9 +22,9 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorDeinitialized = 4;
 inline constexpr Result kErrorCaptureImplicit = 906;  // the legacy stream, while another stream is capturing
 
-inline constexpr int kComputeCapabilityMajor = 75;       // device attributes
+inline constexpr int kComputeCapabilityMajor = 75;  // device attributes
 inline constexpr int kComputeCapabilityMinor = 76;
-inline constexpr int kMaxDynamicSharedBytes = 8;         // function attribute
+inline constexpr int kMaxDynamicSharedBytes = 8;  // function attribute
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureModeRelaxed = 2;

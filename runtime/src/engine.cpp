@@ -57,7 +57,7 @@ Engine::Engine(std::string_view config_json, const std::filesystem::path& pack)
   device_ = find_device(config_.device);
   device_name_ = name_of(device_);
   capability_ = capability_of(device_);
-  kernels_.emplace(config_, manifest, pack, capability_);
+  read_kernels(manifest, pack);
 
   context_ = cuda::primary_context(device_);
   const cuda::ContextScope scope(context_);
@@ -65,6 +65,21 @@ Engine::Engine(std::string_view config_json, const std::filesystem::path& pack)
   kernels_->load(device_);
   if (config_.training) training_.emplace(config_, *kernels_, driver().host_memory);
   if (config_.serving()) serving_.emplace(config_, *kernels_, account_, driver().host_memory, wants_poison());
+}
+
+// A pack may be replaced while it is read: files of the old manifest then go. The new manifest is read until it stays.
+void Engine::read_kernels(Manifest manifest, const std::filesystem::path& pack) {
+  while (true) {
+    try {
+      kernels_.emplace(config_, manifest, pack, capability_);
+      return;
+    } catch (const Error& error) {
+      if (error.status() != STRATUM_PACK_ERROR) throw;
+      Manifest present = read_pack_manifest(pack);
+      if (present == manifest) throw;
+      manifest = std::move(present);
+    }
+  }
 }
 
 void Engine::close() {
@@ -100,7 +115,8 @@ const Training& Session::training() const {
 }
 
 Serving& Session::serving() const {
-  if (!engine_->serving_) fail(STRATUM_CONFIG_ERROR, "modes", "the engine was built without \"prefill\" and \"decode\"");
+  if (!engine_->serving_)
+    fail(STRATUM_CONFIG_ERROR, "modes", "the engine was built without \"prefill\" and \"decode\"");
   return *engine_->serving_;
 }
 
@@ -160,7 +176,8 @@ std::string Session::describe() const {
        {{"name", engine_->device_name_},
         {"compute_capability", fmt::format("{}.{}", capability.major, capability.minor)}}},
       {"kernels", std::move(kernels)},
-  }.dump();
+  }
+      .dump();
 }
 
 }  // namespace stratum

@@ -37,6 +37,8 @@ class Engine {
  private:
   friend class Session;
 
+  void read_kernels(Manifest manifest, const std::filesystem::path& pack);
+
   Config config_;
   cuda::Device device_ = 0;
   std::string device_name_;

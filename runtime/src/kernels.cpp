@@ -12,18 +12,19 @@ struct OperationFacts {
   std::string_view name;
   std::string_view params;  // the struct that this library passes
   size_t params_bytes;
+  const char* rows_field;  // the tile's field that the grid depends on, or null
 };
 
 // In the order of Operation.
 constexpr std::array<OperationFacts, kOperations> kFacts = {{
-    {"forward", "GatedForwardParams", sizeof(abi::GatedForwardParams)},
-    {"backward_dq", "GatedBackwardParams", sizeof(abi::GatedBackwardParams)},
-    {"backward_dkv", "GatedBackwardParams", sizeof(abi::GatedBackwardParams)},
-    {"append", "GatedAppendParams", sizeof(abi::GatedAppendParams)},
-    {"page_copy", "GatedPageCopyParams", sizeof(abi::GatedPageCopyParams)},
-    {"prefill", "GatedPrefillParams", sizeof(abi::GatedPrefillParams)},
-    {"decode", "GatedDecodeParams", sizeof(abi::GatedDecodeParams)},
-    {"decode_merge", "GatedDecodeMergeParams", sizeof(abi::GatedDecodeMergeParams)},
+    {"forward", "GatedForwardParams", sizeof(abi::GatedForwardParams), "tile_m"},
+    {"backward_dq", "GatedBackwardParams", sizeof(abi::GatedBackwardParams), "tile_m"},
+    {"backward_dkv", "GatedBackwardParams", sizeof(abi::GatedBackwardParams), "tile_m"},
+    {"append", "GatedAppendParams", sizeof(abi::GatedAppendParams), "tokens"},
+    {"page_copy", "GatedPageCopyParams", sizeof(abi::GatedPageCopyParams), nullptr},
+    {"prefill", "GatedPrefillParams", sizeof(abi::GatedPrefillParams), "tile_m"},
+    {"decode", "GatedDecodeParams", sizeof(abi::GatedDecodeParams), "tile_m"},
+    {"decode_merge", "GatedDecodeMergeParams", sizeof(abi::GatedDecodeMergeParams), nullptr},
 }};
 
 const OperationFacts& facts(Operation operation) { return kFacts[static_cast<size_t>(operation)]; }
@@ -39,8 +40,21 @@ void check_params(Operation operation, const ManifestKernel& kernel) {
   if (kernel.params.name == expected.params && kernel.params.bytes == static_cast<int64_t>(expected.params_bytes)) {
     return;
   }
-  fail(STRATUM_PACK_ERROR, "", "kernel {} takes {} of {} bytes, this library passes {} of {}: the pack belongs to another "
-       "version", kernel.name, kernel.params.name, kernel.params.bytes, expected.params, expected.params_bytes);
+  fail(STRATUM_PACK_ERROR, "",
+       "kernel {} takes {} of {} bytes, this library passes {} of {}: the pack belongs to another "
+       "version",
+       kernel.name, kernel.params.name, kernel.params.bytes, expected.params, expected.params_bytes);
+}
+
+// Rows that a block of the kernel covers.
+int32_t block_rows(Operation operation, const ManifestKernel& kernel) {
+  const char* field = facts(operation).rows_field;
+  if (field == nullptr) return 0;
+  const auto value = kernel.tile.find(field);
+  if (value != kernel.tile.end() && value->second >= 1 && value->second <= INT32_MAX) {
+    return static_cast<int32_t>(value->second);
+  }
+  fail(STRATUM_PACK_ERROR, "", "kernel {}: its tile in the manifest has no {} of at least 1", kernel.name, field);
 }
 
 // Runs a function of common/ with its errors as PACK_ERROR.
@@ -71,23 +85,14 @@ std::vector<Operation> operations_of(const Config& config) {
   return operations;
 }
 
-int32_t LoadedKernel::tile(const char* field) const {
-  const auto value = row.tile.find(field);
-  if (value != row.tile.end() && value->second >= 1 && value->second <= INT32_MAX) {
-    return static_cast<int32_t>(value->second);
-  }
-  fail(STRATUM_PACK_ERROR, "", "kernel {}: its tile has no {} of at least 1 in the manifest", row.name, field);
-}
-
 void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params, size_t params_bytes) {
   // One buffer with its size rather than a list of pointers: whoever receives the launch knows how much to copy.
   void* extra[] = {cuda::kLaunchParamBuffer, const_cast<void*>(params), cuda::kLaunchParamBufferBytes, &params_bytes,
                    cuda::kLaunchParamEnd};
   const auto& call = cuda::driver().launch_kernel;
-  const cuda::Result result =
-      call.attempt(kernel.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1,
-                   static_cast<unsigned>(kernel.row.block), 1, 1, static_cast<unsigned>(kernel.row.shared_bytes), stream,
-                   nullptr, extra);
+  const cuda::Result result = call.attempt(kernel.function, static_cast<unsigned>(grid.x),
+                                           static_cast<unsigned>(grid.y), 1, static_cast<unsigned>(kernel.row.block), 1,
+                                           1, static_cast<unsigned>(kernel.row.shared_bytes), stream, nullptr, extra);
   if (result != cuda::kSuccess) cuda::throw_driver_error(call.symbol(), result, kernel.row.name);
 }
 
@@ -103,7 +108,9 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
     for (const ManifestKernel* row : select_kernels(manifest, stratum, operation_name(operation), capability)) {
       check_params(operation, *row);
       if (!is_training(operation) && !row->when.holds(config.max_seq_len, config.max_sequences)) continue;
-      variants.push_back({.row = *row, .image = reading_pack([&] { return read_pack_file(pack, row->cubin); })});
+      variants.push_back({.row = *row,
+                          .block_rows = block_rows(operation, *row),
+                          .image = reading_pack([&] { return read_pack_file(pack, row->cubin); })});
       if (!is_training(operation) || row->when.always()) break;
     }
     if (variants.empty() || (is_training(operation) && !variants.back().row.when.always())) {
@@ -115,8 +122,8 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
 void Kernels::load(cuda::Device device) {
   for (auto& variants : variants_) {
     for (LoadedKernel& kernel : variants) {
-      kernel.function = load_function(device, kernel.row.cubin.sha256, kernel.image, kernel.row.name,
-                                      kernel.row.shared_bytes);
+      kernel.function =
+          load_function(device, kernel.row.cubin.sha256, kernel.image, kernel.row.name, kernel.row.shared_bytes);
       kernel.image = {};
     }
   }

@@ -36,11 +36,9 @@ std::vector<Operation> operations_of(const Config& config);
 
 struct LoadedKernel {
   ManifestKernel row;
-  std::string image;                   // the cubin, between reading and loading
+  int32_t block_rows = 0;  // query or key rows (tile_m), or tokens (append), that a block covers; else 0
+  std::string image;       // the cubin, between reading and loading
   cuda::Function function = nullptr;
-
-  // A field of the kernel's tile, at least 1. Throws Error (PACK_ERROR) if the row lacks it.
-  int32_t tile(const char* field) const;
 };
 
 struct Grid {

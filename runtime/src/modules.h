@@ -12,8 +12,8 @@
 
 namespace stratum {
 
-// The kernel `name` of the cubin `image`, whose hash is `sha256`, with its dynamic shared memory permitted. The device's
-// primary context must be current. Throws Error (DRIVER_ERROR).
+// The kernel `name` of the cubin `image`, whose hash is `sha256`, with its dynamic shared memory permitted. The
+// device's primary context must be current. Throws Error (DRIVER_ERROR).
 cuda::Function load_function(cuda::Device device, const std::string& sha256, const std::string& image,
                              const std::string& name, int32_t shared_bytes);
 

@@ -12,11 +12,16 @@ namespace {
 // The portable arch that covers a compute capability (docs/formats.md), or "".
 std::string portable_arch(ComputeCapability capability) {
   switch (capability.major) {
-    case 8: return "sm_80";
-    case 9: return capability.minor == 0 ? "sm_90" : "";
-    case 10: return capability.minor == 0 || capability.minor == 3 ? "sm_100" : "";
-    case 12: return capability.minor <= 1 ? "sm_120" : "";
-    default: return "";
+    case 8:
+      return "sm_80";
+    case 9:
+      return capability.minor == 0 ? "sm_90" : "";
+    case 10:
+      return capability.minor == 0 || capability.minor == 3 ? "sm_100" : "";
+    case 12:
+      return capability.minor <= 1 ? "sm_120" : "";
+    default:
+      return "";
   }
 }
 
@@ -72,17 +77,19 @@ std::vector<std::string> differences(const KernelKey& wanted, const KernelKey& k
     }
   }
   const std::string device = fmt::format("compute capability {}.{}", capability.major, capability.minor);
-  std::string message = fmt::format(
-      "the pack has no kernel for {} {} {} head_dim {} gate_dim {} group {} on {}", wanted.family, wanted.operation,
-      wanted.dtype, wanted.head_dim, wanted.gate_dim, wanted.group, device);
+  std::string message =
+      fmt::format("the pack has no kernel for {} {} {} head_dim {} gate_dim {} group {} on {}", wanted.family,
+                  wanted.operation, wanted.dtype, wanted.head_dim, wanted.gate_dim, wanted.group, device);
   message += archs.empty() ? ", which Stratum builds no kernels for" : fmt::format(" ({})", fmt::join(archs, ", "));
   if (nearest != nullptr) {
     message += fmt::format("; the nearest it has is {}, which differs in {}", describe_key(*nearest),
                            fmt::join(differences(wanted, *nearest, archs), ", "));
   }
   if (!archs.empty()) {
-    message += fmt::format("; to add it, write a plan for it and run: stratum-gen build --plans {}_d{}_r{}_{}.json",
-                           wanted.family, wanted.head_dim, wanted.gate_dim, short_arch(archs.back()));
+    const std::string plan =
+        fmt::format("{}_d{}_r{}_{}.json", wanted.family, wanted.head_dim, wanted.gate_dim, short_arch(archs.back()));
+    message += fmt::format(
+        "; to add it, write the plan {0} and run: stratum-gen build --plans templates/plans --plans {0}", plan);
   }
   throw Error(STRATUM_NO_KERNEL, "", message);
 }

@@ -52,7 +52,7 @@ const LoadedKernel& Training::kernel(Operation operation, Size size) const {
 }
 
 Grid Training::grid(const LoadedKernel& kernel, Size size, int32_t heads) const {
-  const int64_t tile = kernel.tile("tile_m");
+  const int64_t tile = kernel.block_rows;
   const int64_t tiles = (size.seq_len + tile - 1) / tile;
   const int64_t rows = size.batch * heads;
   if (tiles > kMaxGridX / rows) {

@@ -1,9 +1,8 @@
 // What tests ask of the fake driver: fake_driver.h.
-#include "fake_driver.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "fake_driver.h"
 #include "state.h"
 
 namespace {

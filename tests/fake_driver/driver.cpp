@@ -174,19 +174,45 @@ Result cuInit(unsigned flags) {
 
 Result cuGetErrorName(int code, const char** name) {
   switch (code) {
-    case kInvalidValue: *name = "CUDA_ERROR_INVALID_VALUE"; break;
-    case kOutOfMemory: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
-    case kNotInitialized: *name = "CUDA_ERROR_NOT_INITIALIZED"; break;
-    case kInvalidDevice: *name = "CUDA_ERROR_INVALID_DEVICE"; break;
-    case kInvalidContext: *name = "CUDA_ERROR_INVALID_CONTEXT"; break;
-    case kNoBinaryForGpu: *name = "CUDA_ERROR_NO_BINARY_FOR_GPU"; break;
-    case kInvalidHandle: *name = "CUDA_ERROR_INVALID_HANDLE"; break;
-    case kNotFound: *name = "CUDA_ERROR_NOT_FOUND"; break;
-    case kCaptureUnsupported: *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; break;
-    case kCaptureInvalidated: *name = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"; break;
-    case kCaptureImplicit: *name = "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"; break;
-    case 999: *name = "CUDA_ERROR_UNKNOWN"; break;
-    default: *name = nullptr; return kInvalidValue;
+    case kInvalidValue:
+      *name = "CUDA_ERROR_INVALID_VALUE";
+      break;
+    case kOutOfMemory:
+      *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      break;
+    case kNotInitialized:
+      *name = "CUDA_ERROR_NOT_INITIALIZED";
+      break;
+    case kInvalidDevice:
+      *name = "CUDA_ERROR_INVALID_DEVICE";
+      break;
+    case kInvalidContext:
+      *name = "CUDA_ERROR_INVALID_CONTEXT";
+      break;
+    case kNoBinaryForGpu:
+      *name = "CUDA_ERROR_NO_BINARY_FOR_GPU";
+      break;
+    case kInvalidHandle:
+      *name = "CUDA_ERROR_INVALID_HANDLE";
+      break;
+    case kNotFound:
+      *name = "CUDA_ERROR_NOT_FOUND";
+      break;
+    case kCaptureUnsupported:
+      *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
+      break;
+    case kCaptureInvalidated:
+      *name = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+      break;
+    case kCaptureImplicit:
+      *name = "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
+      break;
+    case 999:
+      *name = "CUDA_ERROR_UNKNOWN";
+      break;
+    default:
+      *name = nullptr;
+      return kInvalidValue;
   }
   return kSuccess;
 }
@@ -387,11 +413,12 @@ Result cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsi
     if (!s.functions.contains(function)) return invalid(s, "cuLaunchKernel of an unknown function");
     Stream* stream = find_stream(s, device, handle);
     if (stream == nullptr) return invalid(s, "cuLaunchKernel on an unknown stream");
-    if (function->module->device != device.context.device) return invalid(s, "cuLaunchKernel of another device's kernel");
+    if (function->module->device != device.context.device)
+      return invalid(s, "cuLaunchKernel of another device's kernel");
     if (implicitly_captured(s, device, stream)) return kCaptureImplicit;
     if (s.capturing() && !function->loaded) s.fault(function->name + ": first load inside a capture");
-    const bool grid_fits = grid_x >= 1 && grid_x <= 2147483647u && grid_y >= 1 && grid_y <= 65535 && grid_z >= 1 &&
-                           grid_z <= 65535;
+    const bool grid_fits =
+        grid_x >= 1 && grid_x <= 2147483647u && grid_y >= 1 && grid_y <= 65535 && grid_z >= 1 && grid_z <= 65535;
     const uint64_t threads = uint64_t{block_x} * block_y * block_z;
     if (!grid_fits || threads < 1 || threads > 1024) {
       s.fault(function->name + ": a grid or block that no device takes");

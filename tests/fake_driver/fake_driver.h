@@ -62,8 +62,8 @@ int64_t fake_copies_in_flight(void);
 /* The address of a stream that fake_stream_create makes on a device; cuStreamDestroy_v2 ends it. */
 uint64_t fake_stream_create(int32_t device);
 void fake_stream_destroy(uint64_t stream);
-/* Begins (1) or ends (0) a capture of the stream, in global mode, by the calling thread. Ending returns 0 if the capture
- * was broken by a call that is not allowed during one. */
+/* Begins (1) or ends (0) a capture of the stream, in global mode, by the calling thread. Ending returns 0 if the
+ * capture was broken by a call that is not allowed during one. */
 int32_t fake_stream_capture(uint64_t stream, int32_t begin);
 
 /* Makes a device's primary context current on this thread (replacing the current one); -1: no context. */

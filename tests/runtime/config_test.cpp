@@ -64,7 +64,8 @@ TEST_CASE("A bad value is refused with what is accepted") {
 }
 
 TEST_CASE("Modes are a list of known words, each at most once") {
-  for (const json& modes : {json("training"), json::array(), json{"training", "train"}, json{"decode", "decode"}, json{1}}) {
+  for (const json& modes :
+       {json("training"), json::array(), json{"training", "train"}, json{"decode", "decode"}, json{1}}) {
     const Outcome outcome = with("modes", modes);
     INFO(outcome.message);
     CHECK(outcome.status == STRATUM_CONFIG_ERROR);
@@ -74,8 +75,8 @@ TEST_CASE("Modes are a list of known words, each at most once") {
 }
 
 TEST_CASE("Missing and unknown keys are named") {
-  for (const char* key : {"head_dim", "gate_dim", "q_heads", "kv_heads", "max_sequences", "max_seq_len",
-                          "max_cached_tokens", "device"}) {
+  for (const char* key :
+       {"head_dim", "gate_dim", "q_heads", "kv_heads", "max_sequences", "max_seq_len", "max_cached_tokens", "device"}) {
     const Outcome outcome = without(key);
     INFO(outcome.message);
     CHECK(outcome.status == STRATUM_CONFIG_ERROR);

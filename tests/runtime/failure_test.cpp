@@ -25,8 +25,8 @@ std::map<std::string, int64_t> calls_so_far() {
 // What a failed call must leave as it was.
 std::vector<int64_t> bookkeeping(const TestEngine& engine, const std::vector<int64_t>& ids) {
   const stratum_memory memory = engine.memory();
-  std::vector<int64_t> facts = {memory.bytes_held,  memory.pages_free,     memory.pages_shared,
-                                memory.sequences,   memory.bytes_training, memory.pages_used};
+  std::vector<int64_t> facts = {memory.bytes_held, memory.pages_free,     memory.pages_shared,
+                                memory.sequences,  memory.bytes_training, memory.pages_used};
   for (const int64_t id : ids) facts.push_back(engine.length(id));
   return facts;
 }
@@ -84,14 +84,18 @@ void fail_each_call(const Operation& operation, const std::set<std::string>& exp
 
 TEST_CASE("Each driver call of prefill fails once") {
   fail_each_call(
-      [](const Scene& scene) { return scene.serving.prefill(scene.engine, scene.ids, {1, 2, 3}, scene.stream); },
+      [](const Scene& scene) {
+        return scene.serving.prefill(scene.engine, scene.ids, {1, 2, 3}, scene.stream);
+      },
       {"cuMemcpyHtoDAsync_v2", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent",
        "cuStreamIsCapturing", "cuStreamGetId", "cuCtxPushCurrent_v2"});
 }
 
 TEST_CASE("Each driver call of decode fails once") {
   fail_each_call(
-      [](const Scene& scene) { return scene.serving.decode(scene.engine, scene.ids, {1, 2, 3}, scene.stream); },
+      [](const Scene& scene) {
+        return scene.serving.decode(scene.engine, scene.ids, {1, 2, 3}, scene.stream);
+      },
       {"cuMemcpyHtoDAsync_v2", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent"});
 }
 
@@ -107,8 +111,9 @@ TEST_CASE("A failed launch names the kernel") {
   const Scene scene;
   fake_fail("cuLaunchKernel", 2, kUnknownError);
   CHECK(scene.training.backward(scene.engine) == STRATUM_DRIVER_ERROR);
-  CHECK(message() == "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (a failure of the fake driver), kernel "
-                     "gated_bwd_dkv_sm90_bf16_d64_r32_g0_m64");
+  CHECK(message() ==
+        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (a failure of the fake driver), kernel "
+        "gated_bwd_dkv_sm90_bf16_d64_r32_g0_m64");
 }
 
 TEST_CASE("A call that fails half way waits for what it queued before pages go back") {
@@ -168,9 +173,9 @@ TEST_CASE("Each driver call of building an engine fails once") {
   calls["cuCtxGetCurrent"] = 1;
   calls["cuCtxPushCurrent_v2"] = 1;
   calls["cuDevicePrimaryCtxRetain"] = 0;  // retained long ago
-  for (const char* name : {"cuInit", "cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadData", "cuModuleGetFunction",
-                           "cuFuncLoad", "cuFuncSetAttribute", "cuEventCreate", "cuMemsetD8Async",
-                           "cuStreamSynchronize", "cuDeviceGetAttribute"}) {
+  for (const char* name :
+       {"cuInit", "cuMemAlloc_v2", "cuMemHostAlloc", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncLoad",
+        "cuFuncSetAttribute", "cuEventCreate", "cuMemsetD8Async", "cuStreamSynchronize", "cuDeviceGetAttribute"}) {
     INFO(name);
     CHECK(calls[name] > 0);
   }

@@ -1,6 +1,8 @@
 // Case 14: damaged packs are found by their hashes, before the driver is asked for anything that loads or allocates.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <thread>
 
 #include "common/file.h"
 #include "common/zstd_codec.h"
@@ -151,8 +153,47 @@ TEST_CASE("Kernels with other parameters than this library's") {
     if (row.name == kForward) row.params.bytes = 232;
   }
   write_manifest(pack.path(), rows);
-  pack.expect_refused("kernel " + kForward + " takes GatedForwardParams of 232 bytes, this library passes "
+  pack.expect_refused("kernel " + kForward +
+                      " takes GatedForwardParams of 232 bytes, this library passes "
                       "GatedForwardParams of 224");
+}
+
+TEST_CASE("A tile without the field that the grid depends on") {
+  const DamagedPack pack;
+  auto rows = pack.rows();
+  for (auto& row : rows) row.tile.erase("tile_m");
+  write_manifest(pack.path(), rows);
+  pack.expect_refused("kernel " + kForward + ": its tile in the manifest has no tile_m of at least 1");
+}
+
+TEST_CASE("Engines are built while the pack is replaced again and again") {
+  const LeakCheck leaks;
+  const TemporaryFolder folder;
+  std::vector<stratum::ManifestKernel> packs[2];
+  for (const int i : {0, 1}) {
+    packs[i] = stratum_rows("sm_90", "bfloat16", 64, 32);
+    for (auto& row : packs[i]) row.name += i == 0 ? "_even" : "_odd";
+  }
+  write_pack(folder.path(), packs[0]);
+  std::atomic<bool> stop = false;
+  std::thread publisher([&] {
+    for (int turn = 1; !stop; ++turn) {
+      write_pack(folder.path(), packs[turn % 2]);
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        const std::string name = entry.path().filename();
+        if (name.find(turn % 2 == 0 ? "_odd" : "_even") != name.npos) std::filesystem::remove(entry.path());
+      }
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    stratum_engine engine = 0;
+    const stratum_status status = stratum_build(standard_config().dump().c_str(), folder.path().c_str(), &engine);
+    INFO(message());
+    CHECK(status == STRATUM_OK);
+    if (status == STRATUM_OK) stratum_close(engine);
+  }
+  stop = true;
+  publisher.join();
 }
 
 TEST_CASE("A whole pack that the driver refuses names the kernel") {
@@ -166,8 +207,9 @@ TEST_CASE("A whole pack that the driver refuses names the kernel") {
   fake_fail("cuModuleLoadData", 1, 209);
   stratum_engine engine = 0;
   CHECK(stratum_build(standard_config().dump().c_str(), folder.path().c_str(), &engine) == STRATUM_DRIVER_ERROR);
-  CHECK(message() == "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the fake driver), kernel "
-                     "gated_fwd_sm90_bf16_d64_r32_g0_m64_fresh");
+  CHECK(message() ==
+        "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the fake driver), kernel "
+        "gated_fwd_sm90_bf16_d64_r32_g0_m64_fresh");
 }
 
 TEST_CASE("Only the kernels of the asked modes are read; each is loaded once a process") {
@@ -179,9 +221,7 @@ TEST_CASE("Only the kernels of the asked modes are read; each is loaded once a p
   json config = standard_config();
   config["modes"] = {"training"};
   fake_reset();
-  {
-    const TestEngine first(config, folder.path()), second(config, folder.path());
-  }
+  { const TestEngine first(config, folder.path()), second(config, folder.path()); }
   CHECK(fake_calls("cuModuleLoadData") == 3);
   CHECK(fake_calls("cuFuncLoad") == 3);
   const TestEngine all(standard_config(), folder.path());

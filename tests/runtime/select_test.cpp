@@ -41,7 +41,8 @@ TEST_CASE("The archs that a device runs, best first") {
   CHECK(archs_for({10, 3}) == Names{"sm_103a", "sm_100"});
   CHECK(archs_for({12, 0}) == Names{"sm_120a", "sm_120"});
   CHECK(archs_for({12, 1}) == Names{"sm_121a", "sm_120"});
-  for (const auto& [major, minor] : {std::pair(7, 5), std::pair(9, 1), std::pair(10, 1), std::pair(11, 0), std::pair(13, 0)}) {
+  for (const auto& [major, minor] :
+       {std::pair(7, 5), std::pair(9, 1), std::pair(10, 1), std::pair(11, 0), std::pair(13, 0)}) {
     CHECK(archs_for({major, minor}).empty());
   }
 }
@@ -88,7 +89,8 @@ TEST_CASE("Nothing found: the key, the nearest, the field that differs, the comm
   CHECK(refused(manifest, wanted) ==
         "the pack has no kernel for gated forward bfloat16 head_dim 96 gate_dim 32 group 4 on compute capability 9.0 "
         "(sm_90a, sm_90); the nearest it has is gated forward sm_80 bfloat16 head_dim 96 gate_dim 32 group any, which "
-        "differs in arch; to add it, write a plan for it and run: stratum-gen build --plans gated_d96_r32_sm90.json");
+        "differs in arch; to add it, write the plan gated_d96_r32_sm90.json and run: stratum-gen build --plans "
+        "templates/plans --plans gated_d96_r32_sm90.json");
   wanted.head_dim = 80;
   CHECK_THAT(refused(manifest, wanted),
              Catch::Contains("the nearest it has is gated forward sm_90 bfloat16 head_dim 64 gate_dim 32 group any, "

@@ -29,7 +29,8 @@ stratum_status status_of(const auto& body) {
 class Model {
  public:
   Model(int32_t pages, int64_t max_sequences, int64_t max_seq_len)
-      : table(pages, max_sequences, max_seq_len), contents_(static_cast<size_t>(pages), std::vector<int64_t>(kTokens)) {}
+      : table(pages, max_sequences, max_seq_len),
+        contents_(static_cast<size_t>(pages), std::vector<int64_t>(kTokens)) {}
 
   SequenceTable table;
   std::map<int64_t, std::vector<int64_t>> tokens;

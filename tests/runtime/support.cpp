@@ -114,9 +114,14 @@ const std::filesystem::path& standard_pack() {
 }
 
 json standard_config() {
-  return {{"head_dim", 64},       {"gate_dim", 32},     {"q_heads", 8},
-          {"kv_heads", 2},        {"max_sequences", 4}, {"max_seq_len", 1024},
-          {"max_cached_tokens", 2048}, {"device", kDeviceSm90}};
+  return {{"head_dim", 64},
+          {"gate_dim", 32},
+          {"q_heads", 8},
+          {"kv_heads", 2},
+          {"max_sequences", 4},
+          {"max_seq_len", 1024},
+          {"max_cached_tokens", 2048},
+          {"device", kDeviceSm90}};
 }
 
 TestEngine::TestEngine(const json& config, const std::filesystem::path& pack) {

@@ -22,7 +22,7 @@ using nlohmann::json;
 // The devices of the fake driver in these tests (main.cpp).
 inline constexpr int kDeviceSm90 = 0, kDeviceSm80 = 1, kDeviceUnserved = 2;
 
-inline constexpr int32_t kTileM = 64;        // of every kernel of the pack
+inline constexpr int32_t kTileM = 64;         // of every kernel of the pack
 inline constexpr int32_t kAppendTokens = 16;  // tokens a block of append places
 inline constexpr int32_t kBlock = 128;
 
@@ -60,8 +60,7 @@ json standard_config();
 // An open engine, closed at the end.
 class TestEngine {
  public:
-  explicit TestEngine(const json& config = standard_config(),
-                      const std::filesystem::path& pack = standard_pack());
+  explicit TestEngine(const json& config = standard_config(), const std::filesystem::path& pack = standard_pack());
   TestEngine(const TestEngine&) = delete;
   TestEngine& operator=(const TestEngine&) = delete;
   ~TestEngine() { stratum_close(handle_); }

@@ -16,7 +16,8 @@ json training_config() {
 }
 
 // Expects an error naming `argument` and nothing launched, then that the engine still works.
-void check_refused(stratum_engine engine, const TrainingCall& call, stratum_status status, const std::string& argument) {
+void check_refused(stratum_engine engine, const TrainingCall& call, stratum_status status,
+                   const std::string& argument) {
   fake_reset();
   const stratum_status got = call.forward(engine);
   INFO(message());
