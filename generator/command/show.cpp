@@ -11,6 +11,7 @@
 #include "generator/command/commands.h"
 #include "generator/command/pack_table.h"
 #include "generator/compile/child_process.h"
+#include "generator/compile/toolchain.h"
 #include "generator/compile/toolchain_error.h"
 
 namespace stratum::gen {
@@ -36,13 +37,15 @@ std::vector<std::string> find_disassembler() {
   for (std::string part; std::getline(parts, part, ':');) folders.emplace_back(part);
   if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(fs::path(home) / "bin");
   folders.emplace_back("/usr/local/cuda/bin");
+  for (const fs::path& folder : wheel_folders(".")) folders.push_back(folder / "bin");
   for (const fs::path& folder : folders) {
     if (const fs::path program = folder / "nvdisasm"; fs::exists(program)) return {program.string(), "-c"};
     if (const fs::path program = folder / "cuobjdump"; fs::exists(program)) return {program.string(), "-sass"};
   }
   throw ToolchainError(
-      "--sass needs nvdisasm or cuobjdump on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, and there is neither; "
-      "the CUDA toolkit has them, and so does the Python wheel nvidia-cuda-nvdisasm");
+      "--sass needs nvdisasm or cuobjdump on PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin or among the packages of "
+      ".venv, "
+      "and there is neither; the CUDA toolkit has both, the Python wheel nvidia-cuda-nvdisasm the first");
 }
 
 std::string disassemble(const std::string& cubin) {

@@ -34,7 +34,7 @@ struct CompiledKernel {
 LintRules lint_rules(const KernelSpec& spec);
 
 // Compiles a kernel and checks it: the PTX keeps the lint's rules, local memory and spills are within the plan's
-// allowance, ptxas did not warn of serialised wgmma (C7512, C7514), a block of the kernel fits an SM. What the
+// allowance, ptxas did not warn of serialised wgmma, a block of the kernel fits an SM. What the
 // compilers printed is kept as `logs`/NAME.log whatever comes of it. Throws InputError with the complete log if the
 // source or the plan is at fault, ToolchainError if a compiler is.
 CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inputs, const std::filesystem::path& logs);

@@ -3,8 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <regex>
-
+#include "generator/compile/tool_version.h"
 #include "generator/compile/toolchain_error.h"
 
 namespace stratum::gen {
@@ -128,11 +127,9 @@ NvrtcResult Nvrtc::compile(const std::string& name, const std::string& source,
 
 std::string Nvrtc::version() const {
   const NvrtcResult probe = compile("version", "extern \"C\" __global__ void version() {}", {}, {"--no-cache"});
-  std::smatch match;
-  if (!std::regex_search(probe.ptx, match, std::regex(R"(Cuda compilation tools, release [0-9.]+, V([0-9.]+))"))) {
-    throw ToolchainError("NVRTC: its PTX does not tell its version");
-  }
-  return match[1];
+  std::string version = find_tool_version(probe.ptx);
+  if (version.empty()) throw ToolchainError("NVRTC: its PTX does not tell its version");
+  return version;
 }
 
 }  // namespace stratum::gen

@@ -3,28 +3,48 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <regex>
+#include <optional>
 #include <sstream>
 
 #include "common/file.h"
 #include "generator/compile/child_process.h"
+#include "generator/compile/tool_version.h"
 #include "generator/compile/toolchain_error.h"
 
 namespace stratum::gen {
 namespace {
 
-int32_t number(const std::ssub_match& match) { return match.matched ? std::stoi(match.str()) : 0; }
+// The number right before or after a phrase, if the line has it.
+std::optional<int32_t> number_before(const std::string& line, std::string_view phrase) {
+  const size_t end = line.find(phrase);
+  if (end == line.npos) return std::nullopt;
+  size_t begin = end;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
+  return begin == end ? std::nullopt : std::optional(std::atoi(line.c_str() + begin));
+}
+
+std::optional<int32_t> number_after(const std::string& line, std::string_view phrase) {
+  const size_t at = line.find(phrase);
+  if (at == line.npos || !std::isdigit(static_cast<unsigned char>(line[at + phrase.size()]))) return std::nullopt;
+  return std::atoi(line.c_str() + at + phrase.size());
+}
+
+// "ptxas warning : ..." or advice with a number, "ptxas info    : (C7511) ...".
+bool is_warning(const std::string& line) {
+  return line.starts_with("ptxas warning") || (line.starts_with("ptxas info") && line.find(": (C") != line.npos);
+}
 
 }  // namespace
 
 std::string ptxas_version(const std::filesystem::path& program) {
   const ChildResult child = run_child({program.string(), "--version"}, ".");
-  std::smatch match;
-  if (!std::regex_search(child.output, match, std::regex(R"(release [0-9.]+, V([0-9.]+))"))) {
+  std::string version = find_tool_version(child.output);
+  if (version.empty()) {
     throw ToolchainError(fmt::format("{} --version printed no version: {}", program.string(), child.output));
   }
-  return match[1];
+  return version;
 }
 
 PtxasResult run_ptxas(const std::filesystem::path& program, const std::string& ptx,
@@ -45,36 +65,30 @@ PtxasResult run_ptxas(const std::filesystem::path& program, const std::string& p
 }
 
 PtxasReport parse_ptxas_log(const std::string& log, const std::string& symbol) {
-  static const std::regex kProperties(R"(Function properties for (\S+))");
-  static const std::regex kStack(R"((\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads)");
-  static const std::regex kUsed(R"(Used (\d+) registers)");
-  static const std::regex kCumulative(R"((\d+) bytes cumulative stack size)");
-  static const std::regex kShared(R"((\d+) bytes smem)");
-
+  constexpr std::string_view kProperties = "Function properties for ";
   PtxasReport report;
   bool has_stack = false, has_registers = false;
   std::string function;
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (line.starts_with("ptxas warning")) report.warnings.push_back(line);
-    if (std::regex_search(line, match, kProperties)) function = match[1];
-    if (std::regex_search(line, match, kStack)) {
+    if (is_warning(line)) report.warnings.push_back(line);
+    if (const size_t at = line.find(kProperties); at != line.npos) function = line.substr(at + kProperties.size());
+    if (const auto stack = number_before(line, " bytes stack frame")) {
       // Functions that were not inlined report for themselves; the kernel's own frame is the one that counts, their
       // spills count all the same.
-      report.spill_bytes += number(match[2]) + number(match[3]);
+      report.spill_bytes += number_before(line, " bytes spill stores").value_or(0);
+      report.spill_bytes += number_before(line, " bytes spill loads").value_or(0);
       if (function == symbol) {
-        report.local_bytes = std::max(report.local_bytes, number(match[1]));
+        report.local_bytes = std::max(report.local_bytes, *stack);
         has_stack = true;
       }
     }
-    if (std::regex_search(line, match, kUsed)) {
-      report.registers = number(match[1]);
+    if (const auto registers = number_after(line, "Used ")) {
+      report.registers = *registers;
+      report.static_shared_bytes = number_before(line, " bytes smem").value_or(0);
+      report.local_bytes =
+          std::max(report.local_bytes, number_before(line, " bytes cumulative stack size").value_or(0));
       has_registers = true;
-      if (std::regex_search(line, match, kShared)) report.static_shared_bytes = number(match[1]);
-      if (std::regex_search(line, match, kCumulative)) {
-        report.local_bytes = std::max(report.local_bytes, number(match[1]));
-      }
     }
   }
   if (!has_stack || !has_registers) {

@@ -13,7 +13,8 @@ struct PtxasReport {
   int32_t spill_bytes = 0;  // stores + loads
   int32_t local_bytes = 0;  // a thread's stack
   int32_t static_shared_bytes = 0;
-  std::vector<std::string> warnings;  // lines that start with "ptxas warning"
+  std::vector<std::string>
+      warnings;  // lines that start with "ptxas warning", and numbered advice: "ptxas info : (C7511)"
 };
 
 struct PtxasResult {

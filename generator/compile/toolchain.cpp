@@ -112,6 +112,12 @@ std::optional<Toolchain> open_place(const Place& place, const ToolchainPin& pin,
 
 }  // namespace
 
+std::vector<fs::path> wheel_folders(const fs::path& root) {
+  std::vector<fs::path> folders;
+  for (const Place& place : wheel_places(root)) folders.push_back(place.folder);
+  return folders;
+}
+
 ToolchainPin read_toolchain_pin(const fs::path& root) {
   const fs::path path = root / "toolchain.json";
   const nlohmann::json document = parse_json(read_file(path), path.string());

@@ -181,15 +181,28 @@ TEST_CASE("build: compiled once, then kept; nothing is written when nothing chan
   }
 }
 
-TEST_CASE("show: without a disassembler --sass says what it needs") {
+TEST_CASE("show: --sass runs the disassembler that it finds, and says what it needs without one") {
   if (!have_toolchain()) return;
   const Project project;
-  REQUIRE(project.gen({"build", "--only", "*atomic*bf16*"}).exit_code == 0);
+  const std::string name = "fake_integer_atomic_sm80_bf16_d64_r32_g0_t64";
+  REQUIRE(project.gen({"build", "--only", name}).exit_code == 0);
+  const auto make_disassembler = [&](const std::string& file) {
+    project.write(file, "#!/bin/sh\necho \"listing of $*\"; head -c 4 \"$2\"\n");
+    fs::permissions(project.root() / file, fs::perms::owner_all);
+  };
+  make_disassembler("tools/nvdisasm");
+  const std::string path = "PATH=" + (project.root() / "tools").string() + ":/usr/bin:/bin";
+  CHECK(project.gen({"show", name, "--sass"}, {path}).out ==
+        "listing of -c kernel.cubin\n\x7f"
+        "ELF");
+
   if (fs::exists("/usr/local/cuda/bin/nvdisasm") || fs::exists("/usr/local/cuda/bin/cuobjdump")) return;
-  const GenResult result =
-      project.gen({"show", "fake_integer_atomic_sm80_bf16_d64_r32_g0_t64", "--sass"}, {"PATH=/usr/bin:/bin"});
+  const std::vector<std::string> bare = {"PATH=/usr/bin:/bin", "CUDA_HOME=", "VIRTUAL_ENV="};
+  const GenResult result = project.gen({"show", name, "--sass"}, bare);
   CHECK(result.exit_code == 3);
   CHECK_THAT(result.err, Contains("--sass needs nvdisasm or cuobjdump"));
+  make_disassembler(".venv/lib/python3.12/site-packages/nvidia/cu13/bin/nvdisasm");
+  CHECK(project.gen({"show", name, "--sass"}, bare).exit_code == 0);
 }
 
 TEST_CASE("doctor: never fails") {

@@ -64,6 +64,17 @@ TEST_CASE("hazards: refused when the kernel is compiled", "[hazards]") {
   }
 }
 
+TEST_CASE("hazards: wgmma that ptxas serialises", "[hazards]") {
+  if (!have_toolchain()) return;
+  const Project project;
+  json plan = Project::plan({{"serialised_wgmma", {{"tile", {{"threads", 128}}}}}});
+  plan["arch"] = "sm_90a";
+  project.only_plan(plan);
+  const GenResult result = project.gen({"build"});
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.err, Catch::Contains("ptxas warns: wgmma.mma_async instructions are serialized"));
+}
+
 TEST_CASE("hazards: allowed by a plan that gives a reason", "[hazards]") {
   if (!have_toolchain()) return;
   const Project project;

@@ -10,6 +10,7 @@ namespace {
 
 TEST_CASE("ptxas: its report") {
   const PtxasReport report = parse_ptxas_log(
+      "ptxas info    : (C7519) warpgroup.arrive is injected\n"
       "ptxas info    : 0 bytes gmem, 8 bytes cmem[4]\n"
       "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
       "ptxas info    : Function properties for k\n"
@@ -21,7 +22,8 @@ TEST_CASE("ptxas: its report") {
   CHECK(report.local_bytes == 136);
   CHECK(report.spill_bytes == 416);
   CHECK(report.static_shared_bytes == 2048);
-  CHECK(report.warnings == std::vector<std::string>{"ptxas warning : (C7510) something"});
+  CHECK(report.warnings == std::vector<std::string>{"ptxas info    : (C7519) warpgroup.arrive is injected",
+                                                    "ptxas warning : (C7510) something"});
 }
 
 TEST_CASE("ptxas: functions that were not inlined add to the kernel's stack") {
