@@ -86,6 +86,10 @@ std::vector<Operation> operations_of(const Config& config) {
 }
 
 void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params, size_t params_bytes) {
+  if (grid.x > static_cast<uint64_t>(kMaxGridX) || grid.y > static_cast<uint64_t>(kMaxGridY)) {
+    fail(STRATUM_INTERNAL_ERROR, "", "kernel {}: a grid of {} x {} blocks is beyond one launch", kernel.row.name,
+         grid.x, grid.y);
+  }
   // One buffer with its size rather than a list of pointers: whoever receives the launch knows how much to copy.
   void* extra[] = {cuda::kLaunchParamBuffer, const_cast<void*>(params), cuda::kLaunchParamBufferBytes, &params_bytes,
                    cuda::kLaunchParamEnd};

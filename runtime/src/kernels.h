@@ -53,8 +53,9 @@ void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const Pa
   launch(kernel, grid, stream, &params, sizeof(Params));
 }
 
-// The most blocks along a grid's x axis.
+// The most blocks along a grid's axes.
 inline constexpr int64_t kMaxGridX = 2147483647;
+inline constexpr int64_t kMaxGridY = 65535;
 
 class Kernels {
  public:

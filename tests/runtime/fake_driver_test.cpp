@@ -1,0 +1,127 @@
+// The fake driver notices what the tests rely on it to notice.
+#include <catch2/catch.hpp>
+
+#include "context.h"
+#include "driver.h"
+#include "error.h"
+#include "kernels.h"
+#include "memory.h"
+#include "modules.h"
+#include "support.h"
+
+namespace {
+
+using namespace support;
+using namespace stratum;
+using cuda::driver;
+
+// A current context on device 0, and no faults left behind.
+struct FakeDevice {
+  FakeDevice() : scope((cuda::initialize(), cuda::primary_context(0))) { fake_reset(); }
+  ~FakeDevice() { fake_reset(); }
+
+  cuda::ContextScope scope;
+};
+
+std::string last_fault() {
+  const char* fault = fake_fault(fake_fault_count() - 1);
+  return fault != nullptr ? fault : "";
+}
+
+}  // namespace
+
+TEST_CASE("The fake driver notices memory freed twice or never allocated") {
+  const FakeDevice device;
+  cuda::DevicePointer data = 0;
+  driver().memory_allocate(&data, 100);
+  CHECK(driver().memory_free.attempt(data + 16) != cuda::kSuccess);
+  CHECK_THAT(last_fault(), Catch::Contains("never allocated"));
+  driver().memory_free(data);
+  CHECK(driver().memory_free.attempt(data) != cuda::kSuccess);
+  CHECK_THAT(last_fault(), Catch::Contains("free already"));
+}
+
+TEST_CASE("The fake driver notices page-locked memory touched before a copy from it is done") {
+  const FakeDevice device;
+  MemoryAccount account(std::nullopt);
+  const DeviceBuffer target(account, 64);
+  const PinnedBuffer source(64);
+  const EventHandle event;
+  const auto copy = [&] { driver().copy_to_device_async(target.data(), source.data(), 64, nullptr); };
+  copy();
+  driver().event_record(event.get(), nullptr);
+  driver().event_synchronize(event.get());
+  copy();
+  CHECK(fake_fault_count() == 0);
+  copy();
+  CHECK_THAT(last_fault(), Catch::Contains("used again"));
+  source.data()[3] = std::byte{1};
+  driver().event_record(event.get(), nullptr);
+  driver().event_synchronize(event.get());
+  CHECK_THAT(last_fault(), Catch::Contains("was written"));
+  CHECK(fake_copies_in_flight() == 0);
+}
+
+TEST_CASE("The fake driver follows waits from stream to stream") {
+  const FakeDevice device;
+  MemoryAccount account(std::nullopt);
+  const DeviceBuffer target(account, 64);
+  const PinnedBuffer source(64);
+  const EventHandle first, second;
+  const uint64_t a = fake_stream_create(0), b = fake_stream_create(0);
+  const auto stream = [](uint64_t handle) { return reinterpret_cast<cuda::Stream>(handle); };
+  driver().copy_to_device_async(target.data(), source.data(), 64, stream(a));
+  driver().event_record(first.get(), stream(a));
+  driver().event_record(second.get(), stream(b));
+  driver().event_synchronize(second.get());
+  CHECK(fake_copies_in_flight() == 1);  // b has not waited for a
+  driver().stream_wait_event(stream(b), first.get(), 0);
+  driver().event_record(second.get(), stream(b));
+  driver().event_synchronize(second.get());
+  CHECK(fake_copies_in_flight() == 0);
+  fake_stream_destroy(a);
+  fake_stream_destroy(b);
+}
+
+TEST_CASE("The fake driver notices bad launches") {
+  const FakeDevice device;
+  LoadedKernel kernel;
+  kernel.row.name = "made_up";
+  kernel.row.block = 32;
+  kernel.row.shared_bytes = 1000;
+  kernel.function = load_function(0, "hash of made_up", "image of made_up", "made_up", 1000);
+  uint64_t params = 0;
+  launch(kernel, {.x = 1}, nullptr, params);
+  CHECK(fake_fault_count() == 0);
+  CHECK_THROWS_AS(launch(kernel, {.x = 0}, nullptr, params), Error);
+  CHECK_THAT(last_fault(), Catch::Contains("grid"));
+  CHECK_THROWS_AS(launch(kernel, {.x = 1}, reinterpret_cast<cuda::Stream>(0x1234), params), Error);
+  CHECK_THAT(last_fault(), Catch::Contains("unknown stream"));
+  kernel.row.shared_bytes = 1001;
+  CHECK_THROWS_AS(launch(kernel, {.x = 1}, nullptr, params), Error);
+  CHECK_THAT(last_fault(), Catch::Contains("shared memory"));
+  kernel.row.shared_bytes = 1000;
+  cuda::DevicePointer data = 0;
+  driver().memory_allocate(&data, 64);
+  driver().memory_free(data);
+  params = data + 8;
+  launch(kernel, {.x = 1}, nullptr, params);
+  CHECK_THAT(last_fault(), Catch::Contains("freed memory"));
+}
+
+TEST_CASE("The fake driver breaks a capture by what a driver would refuse in it") {
+  const FakeDevice device;
+  const uint64_t stream = fake_stream_create(0);
+  fake_stream_capture(stream, 1);
+  cuda::DevicePointer data = 0;
+  CHECK(driver().memory_allocate.attempt(&data, 64) != cuda::kSuccess);
+  CHECK(fake_stream_capture(stream, 0) == 0);
+  fake_stream_capture(stream, 1);
+  {
+    const cuda::RelaxedCapture relaxed;
+    driver().memory_allocate(&data, 64);
+    driver().memory_free(data);
+  }
+  CHECK(fake_stream_capture(stream, 0) == 1);
+  fake_stream_destroy(stream);
+}
