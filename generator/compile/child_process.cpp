@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "common/input_error.h"
 #include "generator/compile/toolchain_error.h"
@@ -59,8 +60,10 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::file
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) throw ToolchainError(fmt::format("pipe: {}", std::strerror(errno)));
 
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  // A relative path is the caller's, not the child's folder's.
+  std::string program = std::filesystem::absolute(arguments[0]).string();
+  std::vector<char*> argv = {program.data()};
+  for (const std::string& argument : std::span(arguments).subspan(1)) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   std::string environment[] = {variable("PATH", "/usr/bin:/bin"), variable("TMPDIR", "/tmp"), "LC_ALL=C"};
   char* envp[] = {environment[0].data(), environment[1].data(), environment[2].data(), nullptr};

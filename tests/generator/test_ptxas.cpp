@@ -56,6 +56,7 @@ TEST_CASE("child process: output, exit code, signal, a program that is not there
   CHECK(plain.signal == 0);
   CHECK(run_child({"/bin/sh", "-c", "kill -9 $$"}, "/").signal == 9);
   CHECK(run_child({"/bin/pwd"}, "/usr").output == "/usr\n");
+  CHECK(run_child({std::filesystem::relative("/bin/pwd").string()}, "/usr").output == "/usr\n");
   CHECK_THROWS_AS(run_child({"/no/such/program"}, "/"), ToolchainError);
 }
 
