@@ -21,6 +21,7 @@
 #include "device/copy_tile.h"
 #include "device/math.h"
 #include "gated/portable/fragments.h"
+#include "gated/portable/online_softmax.h"
 
 namespace stratum::gated {
 
@@ -61,11 +62,6 @@ struct QueryRows {
   int num_keys;
 };
 
-struct Scales {
-  float softmax_log2;  // log2(e) / sqrt(D)
-  float gate_half;     // 0.5 / sqrt(R)
-};
-
 // The copies that bring one key tile into its stage, K then Kg then V: `load_keys` starts them all, `load_keys_share`
 // the share that falls to one step of a product, since a batch of them would hold up the products' operand loads. Past
 // the last tile `rows.valid` is at most 0 and nothing is read.
@@ -96,43 +92,6 @@ template <class Tile>
 STRATUM_DEVICE void load_keys_share(int step, int steps, u32 stage, const KeyRows& rows) {
   share<key_pieces<Tile>>(step, steps, [&](int piece) { load_keys_piece<Tile>(piece, stage, rows); });
 }
-
-// The softmax state of a thread's two rows, r and r + 8 of its warp's sixteen.
-struct OnlineSoftmax {
-  float max[2] = {-kInfinity, -kInfinity};
-  float sum[2] = {0.f, 0.f};  // this thread's columns only, until finish()
-
-  // Takes in one key tile's scores; gives the factors by which the sum (done here) and O are to be rescaled.
-  template <int kTiles>
-  __device__ __forceinline__ void raise(float (&rescale)[2], const float (&s)[kTiles][4], const Scales& scales) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float largest = max[r];
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) largest = fmaxf(largest, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
-      largest = quad_max(largest);
-      rescale[r] = fast_exp2((max[r] - largest) * scales.softmax_log2);
-      max[r] = largest;
-      sum[r] *= rescale[r];
-    }
-  }
-
-  // Turns 8 columns of scores s, with tanh of half the gate scores, into twice the gated weights. Subtracting before
-  // scaling keeps s - max exact for any size of logit.
-  __device__ __forceinline__ void weigh(float (&s)[4], const float (&tanh_half)[4], const Scales& scales) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float p = fast_exp2((s[i] - max[i / 2]) * scales.softmax_log2);
-      sum[i / 2] += p;
-      s[i] = fmaf(p, tanh_half[i], p);
-    }
-  }
-
-  __device__ __forceinline__ void finish() {
-    sum[0] = quad_sum(sum[0]);
-    sum[1] = quad_sum(sum[1]);
-  }
-};
 
 // Hides what the causal mask hides: column j of the tile is key first_key + j, row r sees keys up to position + r.
 template <int kColumns>
@@ -229,12 +188,12 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
     }
   }
 
-  softmax.finish();
   // The stages become scratch for the output: nobody reads them any more, and no copy (zeros past the end) is under
   // way.
   cp_async_wait<0>();
   __syncthreads();
-  const float inverse[2] = {0.5f / softmax.sum[0], 0.5f / softmax.sum[1]};
+  const float sum[2] = {quad_sum(softmax.sum[0]), quad_sum(softmax.sum[1])};
+  const float inverse[2] = {0.5f / sum[0], 0.5f / sum[1]};
   const int warp_valid = query.valid - warp * 16;
   store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes, query.o + warp * 16 * query.o_stride,
                               query.o_stride, warp_valid);
@@ -242,7 +201,7 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = (lane >> 2) + r * 8;
-      if (row < warp_valid) query.stats[warp * 16 + row] = {softmax.max[r], fast_log2(softmax.sum[r])};
+      if (row < warp_valid) query.stats[warp * 16 + row] = {softmax.max[r], fast_log2(sum[r])};
     }
   }
 }

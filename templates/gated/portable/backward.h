@@ -9,7 +9,7 @@
 #include "abi/gated.h"
 #include "device/copy_tile.h"
 #include "device/math.h"
-#include "gated/portable/forward.h"
+#include "gated/portable/dense.h"
 #include "gated/portable/fragments.h"
 
 namespace stratum::gated {

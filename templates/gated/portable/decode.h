@@ -18,8 +18,8 @@
 #pragma once
 
 #include "gated/portable/fragments.h"
+#include "gated/portable/online_softmax.h"
 #include "gated/portable/paged_cache.h"
-#include "gated/portable/split_softmax.h"
 
 namespace stratum::gated {
 
@@ -128,7 +128,7 @@ struct DecodeWarp {
   u32 qg[Tile::row_blocks][R / 16][4];
   i32 last_visible[Tile::row_blocks][2];
   float o[Tile::row_blocks][D / 8][4];
-  RowPairSoftmax softmax[Tile::row_blocks];
+  OnlineSoftmax softmax[Tile::row_blocks];
 
   __device__ __forceinline__ void start(const abi::GatedDecodeParams& params, const DecodeWork& work, int lane) {
 #pragma unroll
@@ -157,10 +157,16 @@ struct DecodeWarp {
 #pragma unroll
       for (int i = 0; i < R / 16; ++i) multiply_step<Element, typename Tile::Kg>(t, qg[b][i], kg + i * 32);
       if (hide) hide_keys(s, key + (lane & 3) * 2, last_visible[b]);
-      softmax[b].weigh(s, t, rescale, params.softmax_scale_log2, params.gate_half_scale);
+      const Scales scales{params.softmax_scale_log2, params.gate_half_scale};
+      softmax[b].raise(rescale, s, scales);
       u32 w[N / 16][4];
 #pragma unroll
-      for (int n = 0; n < N / 8; ++n) pack_operand<Element>(w, n, s[n]);
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) t[n][i] = fast_tanh(t[n][i] * scales.gate_half);
+        softmax[b].weigh(s[n], t[n], scales);
+        pack_operand<Element>(w, n, s[n]);
+      }
 #pragma unroll
       for (int n = 0; n < D / 8; ++n) {
 #pragma unroll

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gated/portable/find_sequence.h"
-#include "gated/portable/split_softmax.h"
+#include "gated/portable/online_softmax.h"
 
 namespace stratum::gated {
 

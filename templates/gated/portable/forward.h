@@ -1,27 +1,9 @@
 // Forward over a dense batch: o and the softmax statistics that backward needs. The pipeline is attend.h's.
 #pragma once
 
-#include "gated/portable/attend.h"
+#include "gated/portable/dense.h"
 
 namespace stratum::gated {
-
-STRATUM_DEVICE Rows dense_rows(const abi::Dense& array, int batch, int head, int token) {
-  const u16* data = static_cast<const u16*>(array.data);
-  return {data + batch * array.batch + head * array.head + token * array.token, array.token};
-}
-
-// The keys of one (batch, kv head) of a dense batch.
-struct DenseKeys {
-  Rows k, v, kg;
-  int num_keys;
-
-  __device__ __forceinline__ KeyRows tile(bool exists, int first) const {
-    return {{k.data + first * k.stride, k.stride},
-            {v.data + first * v.stride, v.stride},
-            {kg.data + first * kg.stride, kg.stride},
-            exists ? num_keys - first : 0};
-  }
-};
 
 // Grid: query tiles x batch x q_heads in one dimension, heads fastest, so that blocks in flight share keys in L2; the
 // longest tiles come first.
