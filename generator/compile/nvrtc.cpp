@@ -15,14 +15,12 @@ using Program = struct OpaqueProgram*;
 constexpr Result kSuccess = 0;
 constexpr Result kErrorCompilation = 6;
 
+// Never closed: NVRTC keeps memory of its own that unloading would leave behind.
 class Library {
  public:
   Library(const std::filesystem::path& path, int flags) : path_(path), handle_(::dlopen(path.c_str(), flags)) {
     if (handle_ == nullptr) throw ToolchainError(fmt::format("{}: cannot open: {}", path.string(), ::dlerror()));
   }
-  ~Library() { ::dlclose(handle_); }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
   template <class Function>
   void find(const char* name, Function*& function) const {
@@ -38,8 +36,6 @@ class Library {
 }  // namespace
 
 struct Nvrtc::Api {
-  std::vector<std::unique_ptr<Library>> builtins;
-  std::unique_ptr<Library> library;
   const char* (*error_string)(Result) = nullptr;
   Result (*create_program)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   Result (*compile_program)(Program, int, const char* const*) = nullptr;
@@ -76,11 +72,10 @@ Nvrtc::Nvrtc(const std::filesystem::path& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("libnvrtc-builtins.so.")) {
-      api->builtins.push_back(std::make_unique<Library>(entry.path(), RTLD_NOW | RTLD_LOCAL));
+      Library(entry.path(), RTLD_NOW | RTLD_LOCAL);
     }
   }
-  api->library = std::make_unique<Library>(path, RTLD_NOW | RTLD_LOCAL);
-  const Library& library = *api->library;
+  const Library library(path, RTLD_NOW | RTLD_LOCAL);
   library.find("nvrtcGetErrorString", api->error_string);
   library.find("nvrtcCreateProgram", api->create_program);
   library.find("nvrtcCompileProgram", api->compile_program);
