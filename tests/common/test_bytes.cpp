@@ -1,4 +1,6 @@
 // Hashes, compression, files.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -42,7 +44,8 @@ TEST_CASE("zstd: anything but the frame expected is an error that names it") {
 }
 
 TEST_CASE("files: read, replace, errors with the path") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "stratum-test-files";
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("stratum-test-files-" + std::to_string(::getpid()));
   std::filesystem::remove_all(folder);
   std::filesystem::create_directory(folder);
   const std::string bytes("a\0b\n", 4);

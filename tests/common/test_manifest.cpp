@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -130,7 +132,8 @@ TEST_CASE("manifest: when a variant is launched") {
 }
 
 TEST_CASE("pack files: size and hash are checked") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "stratum-test-pack-files";
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("stratum-test-pack-files-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const PackFile file{"k.cubin.zst", sha256_hex("cubin"), 5};
   std::filesystem::remove(folder / file.file);

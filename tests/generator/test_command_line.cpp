@@ -58,7 +58,7 @@ TEST_CASE("command line: no toolchain is 3, and says where it looked and what he
              Contains(".venv/nvidia/cu13: no such folder"));
 }
 
-TEST_CASE("build: compiled once, then kept; nothing is written when nothing changed") {
+TEST_CASE("build: compiled once, then kept, and nothing is written when nothing changed") {
   if (!have_toolchain()) return;
   const Project project;
   const GenResult first = project.gen({"build", "--json"});

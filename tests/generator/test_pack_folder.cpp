@@ -73,7 +73,7 @@ size_t count_files(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-TEST_CASE("pack: published, replaced, cleaned up; other people's files stay") {
+TEST_CASE("pack: published, replaced, cleaned up, other people's files left alone") {
   const TemporaryFolder folder;
   const FakePack first = make_pack(3, 1), second = make_pack(2, 2);
   replace_file(folder.path() / "README.md", "mine");
