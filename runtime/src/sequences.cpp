@@ -1,5 +1,7 @@
 #include "sequences.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "error.h"
@@ -17,10 +19,11 @@ bool writes_to_last_page(int64_t length, int64_t added) { return added > 0 && le
 Append::Append(Append&& other) noexcept
     : table_(std::exchange(other.table_, nullptr)),
       items_(std::move(other.items_)),
+      order_(std::move(other.order_)),
       copies_(std::move(other.copies_)) {}
 
 Append::~Append() {
-  if (table_ != nullptr) table_->undo(items_);
+  if (table_ != nullptr) table_->undo(*this);
 }
 
 SequenceTable::SequenceTable(int32_t pages, int64_t max_sequences, int64_t max_seq_len)
@@ -99,10 +102,16 @@ Append SequenceTable::append(std::span<const int64_t> ids, std::span<const int64
          pool_.total());
   }
   for (const Append::Item& item : append.items_) {
-    item.sequence->pages.reserve(pages_for(item.cached + item.added));  // from here on nothing throws
+    item.sequence->pages.reserve(pages_for(item.cached + item.added));
   }
-  append.table_ = this;
-  for (Append::Item& item : append.items_) {
+  // Of several sequences of the call that share their last page, the longest is the one left to write to it in place: its
+  // new tokens lie behind what the others hold there, so that the page is still theirs if the call is taken back.
+  append.order_.resize(append.items_.size());
+  std::iota(append.order_.begin(), append.order_.end(), size_t{0});
+  std::ranges::stable_sort(append.order_, {}, [&append](size_t i) { return append.items_[i].cached; });
+  append.table_ = this;  // from here on nothing throws
+  for (const size_t index : append.order_) {
+    Append::Item& item = append.items_[index];
     std::vector<int32_t>& pages = item.sequence->pages;
     if (writes_to_last_page(item.cached, item.added) && pool_.references(pages.back()) > 1) {
       item.copied_from = pages.back();
@@ -135,19 +144,20 @@ int64_t SequenceTable::pages_needed(std::span<const Append::Item> items) {
   return needed;
 }
 
-void SequenceTable::undo(std::span<const Append::Item> items) {
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    std::vector<int32_t>& pages = item->sequence->pages;
-    while (static_cast<int64_t>(pages.size()) > pages_for(item->cached)) {
+void SequenceTable::undo(const Append& append) {
+  for (auto index = append.order_.rbegin(); index != append.order_.rend(); ++index) {
+    const Append::Item& item = append.items_[*index];
+    std::vector<int32_t>& pages = item.sequence->pages;
+    while (static_cast<int64_t>(pages.size()) > pages_for(item.cached)) {
       pool_.release(pages.back());
       pages.pop_back();
     }
-    if (item->copied_from >= 0) {
-      pool_.retain(item->copied_from);
+    if (item.copied_from >= 0) {
+      pool_.retain(item.copied_from);
       pool_.release(pages.back());
-      pages.back() = item->copied_from;
+      pages.back() = item.copied_from;
     }
-    item->sequence->length = item->cached;
+    item.sequence->length = item.cached;
   }
 }
 

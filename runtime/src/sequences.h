@@ -72,6 +72,7 @@ class Append {
 
   SequenceTable* table_;
   std::vector<Item> items_;
+  std::vector<size_t> order_;  // indices of items_ in the order in which they were given pages
   std::vector<abi::PageCopy> copies_;
 };
 
@@ -105,7 +106,7 @@ class SequenceTable {
   Sequence& find(int64_t id);
   void check_capacity() const;
   int64_t pages_needed(std::span<const Append::Item> items);
-  void undo(std::span<const Append::Item> items);
+  void undo(const Append& append);
 
   PagePool pool_;
   int64_t max_sequences_, max_seq_len_;

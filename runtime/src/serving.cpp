@@ -167,6 +167,7 @@ void Serving::queue(Attention attention, const Call& call, cuda::Stream stream) 
     }
     staging_.record(stream);
   } catch (...) {
+    const cuda::RelaxedCapture relaxed;  // another stream of this thread may be under capture
     driver().stream_synchronize.attempt(stream);
     throw;
   }

@@ -239,6 +239,24 @@ TEST_CASE("An append that is not committed leaves no trace") {
   REQUIRE(again.copies()[0].target == 2);
 }
 
+TEST_CASE("The longest sharer of a page writes in place, so that an append taken back has overwritten nothing") {
+  for (const bool longer_first : {true, false}) {
+    SequenceTable table(16, 4, 1024);
+    const int64_t longer = table.create();
+    table.append(std::vector{longer}, std::vector<int64_t>{100}).commit();
+    const int64_t shorter = table.fork(longer);
+    table.truncate(shorter, 70);
+    const int32_t shared_page = table.at(longer).pages.back();
+    const std::vector<int64_t> ids = longer_first ? std::vector{longer, shorter} : std::vector{shorter, longer};
+    const std::vector<int64_t> lengths{1, 1};
+    const Append append = table.append(ids, lengths);
+    REQUIRE(table.at(longer).pages.back() == shared_page);
+    REQUIRE(append.copies().size() == 1);
+    REQUIRE(append.copies()[0].source == shared_page);
+    REQUIRE(append.copies()[0].target == table.at(shorter).pages.back());
+  }
+}
+
 TEST_CASE("Bad ids and lengths are named and change nothing") {
   SequenceTable table(16, 2, 100);
   const int64_t a = table.create(), b = table.create();
