@@ -3,13 +3,16 @@
 A description is the tuple of a `stratum_array`'s fields in order (data, shape[4], stride[4], rank, dtype, device,
 reserved, dtype_name). Nothing is copied; whether it suits is for the library to judge, since it has to do so for C
 callers anyway.
+
+Work that is still queued on an array is ordered before ours by the exporter, if it speaks DLPack. An array that only
+has `__cuda_array_interface__` may name the stream of such work; it is taken on that stream alone.
 """
 
 from __future__ import annotations
 
 import sys
 
-from .errors import DeviceError, DtypeError, StrideError
+from .errors import DeviceError, DtypeError, StrideError, brief
 from .library import load
 
 FIELDS = "Q4q4qiiiiP"  # a stratum_array in struct's notation
@@ -17,6 +20,10 @@ FIELD_COUNT = 14
 
 BFLOAT16, FLOAT16, RAW16, OTHER = 1, 2, 3, 4  # stratum_dtype
 HOST_MEMORY = -1
+
+_LEGACY_STREAM = 1  # CU_STREAM_LEGACY, which is what a stream of 0 means to the library
+
+_LEGACY_STREAM = 1  # CU_STREAM_LEGACY, which is what a stream of 0 means to the library
 
 _EXPECTED = "a torch tensor or an array with __cuda_array_interface__, __array_interface__ or DLPack"
 _TYPESTRS = {"<f2": FLOAT16, "<u2": RAW16}
@@ -43,7 +50,8 @@ def describe(array, name: str, device: int, stream: int, keep: list, writable: b
 
     name: the argument, for messages. device: the engine's, taken where an array can't say its own. stream: the CUDA
     stream that will use it. keep: gets what must live until the work is queued. writable: refuse a read-only array.
-    Errors: DtypeError for no array, or a read-only one; StrideError, DeviceError for what has no description.
+    Errors: DtypeError for no array, a masked or a read-only one; DeviceError for one in use on another stream;
+    StrideError, DeviceError for what has no description.
     """
     if type(array) in _tensor_types and array.is_cuda:  # the usual case, kept short
         shape, dtype = array.shape, _tensor_dtypes.get(array.dtype)
@@ -53,11 +61,18 @@ def describe(array, name: str, device: int, stream: int, keep: list, writable: b
         return _describe_tensor(array, name)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
-        return _describe_interface(interface, name, _device_of(array, device), writable)
-    interface = getattr(array, "__array_interface__", None)
-    if interface is not None:
+        in_use_on = _other_stream(interface, name, stream)
+        if in_use_on is None:
+            return _describe_interface(interface, name, _device_of(array, device), writable)
+        if not _speaks_dlpack(array):
+            raise DeviceError(
+                f"{name}: expected an array in use on the stream of this call, {stream:#x}, got one in use on stream "
+                f"{in_use_on:#x}; pass stream={in_use_on:#x}, or synchronise the two and pass an array that names none",
+                name,
+            )
+    elif (interface := getattr(array, "__array_interface__", None)) is not None:
         return _describe_interface(interface, name, HOST_MEMORY, writable)
-    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+    if _speaks_dlpack(array):
         return _describe_dlpack(array, name, stream, keep, writable)
     raise DtypeError(f"{name}: expected {_EXPECTED}, got {type(array).__name__}", name)
 
@@ -83,9 +98,53 @@ def _learn_dtype(dtype) -> tuple[int, int]:
     return known
 
 
+def _speaks_dlpack(array) -> bool:
+    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
+
+
+def _other_stream(interface: dict, name: str, stream: int) -> int | None:
+    """The stream other than `stream` on which an array with `__cuda_array_interface__` is in use, if there is one.
+
+    The interface's values: None for no work queued, 1 for the legacy default stream, 2 for the thread's, else a handle;
+    0 is ruled out, since it could mean either default.
+    """
+    told = interface.get("stream")
+    if told is None:
+        return None
+    if not isinstance(told, int) or told < 1:
+        raise DeviceError(
+            f"{name}: expected a stream of None, 1, 2 or a handle in __cuda_array_interface__, got {brief(told)}", name
+        )
+    return None if told == (stream or _LEGACY_STREAM) else told
+
+
+def _speaks_dlpack(array) -> bool:
+    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
+
+
+def _other_stream(interface: dict, name: str, stream: int) -> int | None:
+    """The stream other than `stream` on which an array with `__cuda_array_interface__` is in use, if there is one.
+
+    The interface's values: None for no work queued, 1 for the legacy default stream, 2 for the thread's, else a handle;
+    0 is ruled out, since it could mean either default.
+    """
+    told = interface.get("stream")
+    if told is None:
+        return None
+    if not isinstance(told, int) or told < 1:
+        raise DeviceError(
+            f"{name}: expected a stream of None, 1, 2 or a handle in __cuda_array_interface__, got {brief(told)}", name
+        )
+    return None if told == (stream or _LEGACY_STREAM) else told
+
+
 def _describe_interface(interface: dict, name: str, device: int, writable: bool) -> tuple:
     """From the dict of `__cuda_array_interface__` (version 3) or `__array_interface__`; strides count bytes there."""
     data, typestr = interface.get("data"), interface["typestr"]
+    if interface.get("mask") is not None:
+        raise DtypeError(f"{name}: expected an array without a mask, got a masked one", name)
+    if interface.get("mask") is not None:
+        raise DtypeError(f"{name}: expected an array without a mask, got a masked one", name)
     if not isinstance(data, tuple):
         raise StrideError(f"{name}: expected an array that tells its address, got one without", name)
     if writable and data[1]:

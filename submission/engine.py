@@ -44,18 +44,29 @@ class Engine:
 
     D = head_dim, R = gate_dim. Arrays are torch tensors, or have `__cuda_array_interface__`, DLPack, or, where device
     memory is host memory, `__array_interface__`. Their dtype is the configured one, or unsigned 16-bit integers that
-    hold its raw bits. The last axis is contiguous, rows are 16-byte aligned, other strides are free. Inputs are never
-    written.
+    hold its raw bits. The last axis is contiguous, rows are 16-byte aligned, other strides are free; inputs may be
+    expanded (stride 0). Inputs are never written.
 
-    `out=` takes the array, or the tuple of arrays, to write the result to. Without it the result is a new torch
-    tensor, which needs inputs that are torch's.
+    `out=` takes the array, or the tuple of arrays, to write the result to, and is returned. Without it the result is a
+    new contiguous torch tensor, which needs inputs that are torch's.
 
     Work is queued and nothing waits for it: on torch's current stream of the engine's device if an input is a CUDA
     tensor of torch, else on the default stream; `stream=` (a handle as an int, or a stream object) names another. An
     array used on a stream other than its own must outlive the work, as with any torch operator.
 
-    Calls from several threads are serialised. A call that raises (an EngineError) has done nothing. Every call may
-    raise DeviceError (engine closed, process forked) and DriverError.
+    Work queued earlier on an input or output comes first if it is on the same stream, or if the array speaks DLPack,
+    whose exporters order the streams. A torch tensor's other streams are the caller's to order, as in torch. An array
+    that has `__cuda_array_interface__` alone and names another `stream` there is refused.
+
+    Calls from several threads are serialised. A call that raises (an EngineError) has done nothing. Beside the errors
+    that each method lists, any of them but close may raise DeviceError (engine closed, process forked) and
+    DriverError, and ConfigError if the engine was built without its mode.
+
+        ShapeError    an array's rank or extent
+        StrideError   an array's strides or alignment, elements of an output that overlap
+        DtypeError    an array's dtype, a masked array, a read-only output, no `out` beside inputs that aren't torch's,
+                      an argument of a wrong type
+        DeviceError   an array on another device, one that names another stream
     """
 
     def __init__(self, native: Native):
@@ -71,7 +82,7 @@ class Engine:
 
         q [B,S,Hq,D]; k, v [B,S,Hkv,D]; qg [B,S,Hq,R]; kg [B,S,Hkv,R]. Returns (o, saved): o [B,S,Hq,D], saved for
         backward. Takes 8 bytes a query head and token of training workspace, freed with `saved`. Not recorded by
-        autograd; `attention` is.
+        autograd; `attention` is. B or S may be 0.
 
         Errors: ShapeError, StrideError, DtypeError, DeviceError, MemoryLimitError.
         """
@@ -81,19 +92,23 @@ class Engine:
     def backward(self, saved: Saved, do, out=None, stream=None):
         """The gradients of a forward for the gradient `do` [B,S,Hq,D] of its output. May be captured in a CUDA graph.
 
-        Returns (dq, dk, dv, dqg, dkg), each with the shape of its input; `out` is a tuple of those five. Takes 4 bytes
-        a query head and token of training workspace for the time of the call.
+        saved: the second value that forward returned; good for any number of calls. do may be expanded. Returns
+        (dq, dk, dv, dqg, dkg), each with the shape and dtype of its input: dq [B,S,Hq,D]; dk, dv [B,S,Hkv,D];
+        dqg [B,S,Hq,R]; dkg [B,S,Hkv,R]. `out` is a tuple of those five. Takes 4 bytes a query head and token of
+        training workspace for the time of the call.
 
-        Errors: ShapeError, StrideError, DtypeError, DeviceError, MemoryLimitError.
+        Errors: ShapeError, StrideError, DtypeError, DeviceError (another engine's `saved` too), MemoryLimitError.
         """
         return training.backward(self._native, saved, do, out, stream)
 
     def attention(self, q, k, v, qg, kg):
-        """Differentiable attention over a dense batch of torch tensors; shapes as in forward. Returns o.
+        """Differentiable attention over a dense batch of torch tensors.
 
-        A torch custom op: works under autograd and torch.compile. There is no second derivative.
+        q [B,S,Hq,D]; k, v [B,S,Hkv,D]; qg [B,S,Hq,R]; kg [B,S,Hkv,R]. Returns o [B,S,Hq,D].
+        A torch custom op on torch's current stream: works under autograd and torch.compile, takes any strides of the
+        gradient of o. There is no second derivative.
 
-        Errors: ShapeError, StrideError, DtypeError, DeviceError, MemoryLimitError.
+        Errors: ShapeError, StrideError, DtypeError, DeviceError, MemoryLimitError; in backward MemoryLimitError.
         """
         if self._attention is None:
             self._attention = self._late_attention()
@@ -102,8 +117,10 @@ class Engine:
     # ---- Serving
 
     def create(self) -> int:
-        """A new, empty sequence; returns its id, which is never used again. Errors: PagesExhausted beyond
-        max_sequences."""
+        """A new, empty sequence; returns its id, an int that is never used again.
+
+        Errors: PagesExhausted beyond max_sequences.
+        """
         native = self._native
         made = native.ffi.new("int64_t*")
         check(native.lib.stratum_create(native.handle, made))
@@ -112,7 +129,7 @@ class Engine:
     def fork(self, id: int) -> int:
         """A new sequence with the tokens of `id`; returns its id. Shares the parent's pages until one of them writes.
 
-        Errors: UnknownSequence, PagesExhausted beyond max_sequences.
+        Errors: UnknownSequence; PagesExhausted beyond max_sequences; DtypeError if `id` is no integer.
         """
         native = self._native
         made = native.ffi.new("int64_t*")
@@ -120,21 +137,28 @@ class Engine:
         return made[0]
 
     def release(self, id: int) -> None:
-        """Ends a sequence and frees the pages that no other one shares. Errors: UnknownSequence."""
+        """Ends a sequence and frees the pages that no other one shares.
+
+        Errors: UnknownSequence; DtypeError if `id` is no integer.
+        """
         native = self._native
         check(native.lib.stratum_release(native.handle, to_int64(id, "id", UnknownSequence)))
 
     def truncate(self, id: int, length: int) -> None:
         """Drops the newest tokens of a sequence, so that `length` remain.
 
-        Errors: UnknownSequence; LengthError if `length` is negative or above the present length.
+        Errors: UnknownSequence; LengthError if `length` is negative or above the present length; DtypeError if one is
+        no integer.
         """
         native = self._native
         number, kept = to_int64(id, "id", UnknownSequence), to_int64(length, "length", LengthError)
         check(native.lib.stratum_truncate(native.handle, number, kept))
 
     def length(self, id: int) -> int:
-        """Tokens cached of a sequence. Errors: UnknownSequence."""
+        """Tokens cached of a sequence.
+
+        Errors: UnknownSequence; DtypeError if `id` is no integer.
+        """
         native = self._native
         tokens = native.ffi.new("int64_t*")
         check(native.lib.stratum_length(native.handle, to_int64(id, "id", UnknownSequence), tokens))
@@ -143,18 +167,29 @@ class Engine:
     def prefill(self, ids: Sequence[int], q, k, v, qg, kg, lengths: Sequence[int], out=None, stream=None):
         """Appends tokens to sequences and attends from them to all of their tokens, old and new.
 
-        ids, lengths: host data (list, tuple, numpy), one entry a sequence; an id at most once, a length may be 0.
-        Arrays are packed in the order of ids, T = sum(lengths): q [T,Hq,D]; k, v [T,Hkv,D]; qg [T,Hq,R]; kg [T,Hkv,R].
-        Returns o [T,Hq,D].
+        ids, lengths: integers in host memory (list, tuple, numpy), one of each a sequence; an id at most once, a length
+        may be 0. Arrays are packed in the order of ids, T = sum(lengths): q [T,Hq,D]; k, v [T,Hkv,D]; qg [T,Hq,R];
+        kg [T,Hkv,R]. Returns o [T,Hq,D]. Calls happen in the order they are made, whatever streams they name.
 
-        Errors: ShapeError, StrideError, DtypeError, LengthError, UnknownSequence, PagesExhausted; DeviceError in a
-        capture too.
+        Errors: ShapeError, StrideError, DtypeError; LengthError for an id that comes twice, a negative length, a
+        sequence beyond max_seq_len, lengths that don't sum to T; UnknownSequence; PagesExhausted; DeviceError on a
+        stream under capture too.
         """
         native = self._native
         return serve(native, native.lib.stratum_prefill, ids, q, k, v, qg, kg, lengths, out, stream)
 
     def decode(self, ids: Sequence[int], q, k, v, qg, kg, lengths: Sequence[int], out=None, stream=None):
-        """The same as prefill for 1 to 8 new tokens a sequence, made for few tokens and long caches."""
+        """Appends 1 to 8 tokens to each sequence and attends from them to all of its tokens, old and new; made for few
+        new tokens and long caches.
+
+        ids, lengths: integers in host memory (list, tuple, numpy), one of each a sequence; an id at most once, a length
+        from 1 to 8. Arrays are packed in the order of ids, T = sum(lengths): q [T,Hq,D]; k, v [T,Hkv,D]; qg [T,Hq,R];
+        kg [T,Hkv,R]. Returns o [T,Hq,D]. Calls happen in the order they are made, whatever streams they name.
+
+        Errors: ShapeError, StrideError, DtypeError; LengthError for an id that comes twice, a length outside 1 to 8, a
+        sequence beyond max_seq_len, lengths that don't sum to T; UnknownSequence; PagesExhausted; DeviceError on a
+        stream under capture too.
+        """
         native = self._native
         return serve(native, native.lib.stratum_decode, ids, q, k, v, qg, kg, lengths, out, stream)
 
@@ -174,7 +209,8 @@ class Engine:
         return {name: getattr(memory, name) for name, _ in native.ffi.typeof("stratum_memory").fields}
 
     def describe(self) -> dict:
-        """Facts about the engine, JSON-like: its configuration, its device, the kernels chosen."""
+        """Facts about the engine as a new dict that JSON has a form for: its configuration, its device, the kernels
+        chosen."""
         import json
 
         native = self._native
@@ -183,7 +219,10 @@ class Engine:
         return json.loads(native.ffi.string(text[0]))
 
     def close(self) -> None:
-        """Waits for the queued work and frees everything; again is harmless. Dropping the engine does the same."""
+        """Waits for the queued work and frees everything; again is harmless. Dropping the engine does the same.
+
+        Errors: DriverError, and then the engine is still open.
+        """
         self._native.close()
 
     def __enter__(self) -> Engine:

@@ -48,11 +48,12 @@ class LengthError(EngineError, ValueError):
 
 
 class DtypeError(EngineError, TypeError):
-    """An array's element type, or an argument of the wrong type altogether."""
+    """An array's element type, a masked array, a read-only output, or an argument of the wrong type altogether."""
 
 
 class DeviceError(EngineError, ValueError):
-    """Another device's array, a closed engine, another engine's `saved`, a forked process, a capturing stream."""
+    """Another device's array, one in use on another stream, a closed engine, another engine's `saved`, a forked
+    process, a capturing stream."""
 
 
 class UnknownSequence(EngineError, KeyError):

@@ -171,6 +171,7 @@ WRONG = {
     "half an element": (
         lambda q: CudaArray(q, strides=(*q.strides[:2], 129, 2)), submission.StrideError, "whole elements"),
     "no address": (lambda q: CudaArray(q, data=None), submission.StrideError, "tells its address"),
+    "masked": (lambda q: CudaArray(q, mask=q), submission.DtypeError, "without a mask"),
     "null address": (lambda q: CudaArray(q, data=(0, False)), submission.StrideError, "0x0"),
 }  # fmt: skip
 
@@ -239,3 +240,76 @@ def test_packed_arrays_of_serving(driver):
         append, prefill = driver.launches()
         assert [append.array(i, 2) for i in range(3)] == [elements(inputs[i]) for i in (1, 2, 4)]  # k, v, kg
         assert [prefill.array(i, 2) for i in range(3)] == [elements(array) for array in (inputs[0], inputs[3], out)]
+
+
+LEGACY, PER_THREAD = 1, 2  # default streams in `__cuda_array_interface__`
+
+
+@pytest.mark.parametrize(
+    ("told", "ours"), [(None, None), (None, 0), (LEGACY, None), (LEGACY, 0), (LEGACY, LEGACY), (PER_THREAD, PER_THREAD)]
+)
+def test_an_interface_that_names_our_stream_or_none(engine, driver, told, ours):
+    inputs = [CudaArray(array, stream=told) for array in training_inputs(1, 4)]
+    engine.forward(*inputs, out=CudaArray(training_output(1, 4), stream=told), stream=ours)
+    assert [launch.stream for launch in driver.launches()] == [ours or 0]
+
+
+def test_an_interface_that_names_our_handle(engine, driver):
+    with driver.stream() as handle:
+        inputs = [CudaArray(array, stream=handle) for array in training_inputs(1, 4)]
+        engine.forward(*inputs, out=CudaArray(training_output(1, 4), stream=handle), stream=handle)
+        assert [launch.stream for launch in driver.launches()] == [handle]
+        gc.collect()  # statistics are freed while their stream lives
+
+
+@pytest.mark.parametrize(("told", "ours"), [(0x50, None), (PER_THREAD, None), (LEGACY, 0x50), (0x50, 0x60)])
+def test_an_interface_that_names_another_stream_is_refused(engine, driver, told, ours):
+    """Nothing could order our work after that stream's. The message says how to mend it."""
+    q, *rest = training_inputs(1, 4)
+    out = training_output(1, 4)
+    words = (
+        f"in use on the stream of this call, {ours or 0:#x}, got one in use on stream {told:#x}; pass stream={told:#x}"
+    )
+    with pytest.raises(submission.DeviceError, match=f"^q: .*{words}") as caught:
+        engine.forward(CudaArray(q, stream=told), *rest, out=out, stream=ours)
+    assert caught.value.argument == "q"
+    with pytest.raises(submission.DeviceError, match="^out: ") as caught:
+        engine.forward(q, *rest, out=CudaArray(out, stream=told), stream=ours)
+    assert caught.value.argument == "out"
+    assert driver.launches() == []
+
+
+@pytest.mark.parametrize("told", [0, -1, 1.0, "1"])
+def test_an_interface_with_no_such_stream_is_refused(engine, told):
+    q, *rest = training_inputs(1, 4)
+    with pytest.raises(submission.DeviceError, match="^q: expected a stream of None, 1, 2 or a handle"):
+        engine.forward(CudaArray(q, stream=told), *rest, out=training_output(1, 4))
+
+
+class Both(Exporter):
+    """An array with both protocols, as CuPy's are; `__cuda_array_interface__` names a stream."""
+
+    told = 0x50
+
+    @property
+    def __cuda_array_interface__(self):
+        return CudaArray(self.array, stream=self.told).__cuda_array_interface__
+
+
+def test_dlpack_orders_an_array_in_use_on_another_stream(engine, driver):
+    inputs, out = training_inputs(1, 4), training_output(1, 4)
+    exporters = [Both(array) for array in (*inputs, out)]
+    engine.forward(*exporters[:5], out=exporters[5])
+    assert [exporter.streams for exporter in exporters] == [[LEGACY]] * 6  # asked to wait for its own work
+    (launch,) = driver.launches()
+    assert [launch.array(index, 3) for index in range(6)] == [elements(array) for array in (*inputs, out)]
+
+
+def test_masked_host_arrays_are_refused(engine):
+    class Masked:
+        def __init__(self, array):
+            self.__array_interface__ = {**array.__array_interface__, "mask": array}
+
+    q, *rest = training_inputs(1, 4)
+    with pytest.raises(submission.DtypeError, match="^q: expected an array without a mask"):
+        engine.forward(Masked(q), *rest, out=training_output(1, 4))
