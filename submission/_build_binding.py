@@ -3,7 +3,8 @@
     python _build_binding.py stratum.h _stratum_binding.py
 
 The binding is an out-of-line ABI module: plain Python that needs no compiler, and at run time no more of cffi than its
-`_cffi_backend` extension. The header stays the only place where the interface is written down.
+`_cffi_backend` extension. Of the header's contents the package's sources repeat only its version (library.py) and a
+stratum_array's layout and constants (arrays.py), as plain numbers that cost a call nothing; tests compare them with it.
 """
 
 from __future__ import annotations

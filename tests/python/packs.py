@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from pathlib import Path
 
 TILE_M = 64  # of every kernel
 APPEND_TOKENS = 16  # tokens that a block of append places
 
-# operation → (mnemonic, parameter struct, its bytes), as templates/abi/gated.h has them.
+# operation → (mnemonic, parameter struct)
 OPERATIONS = {
-    "forward": ("fwd", "GatedForwardParams", 224),
-    "backward_dq": ("bwd_dq", "GatedBackwardParams", 432),
-    "backward_dkv": ("bwd_dkv", "GatedBackwardParams", 432),
-    "append": ("append", "GatedAppendParams", 112),
-    "page_copy": ("page_copy", "GatedPageCopyParams", 24),
-    "prefill": ("prefill", "GatedPrefillParams", 128),
-    "decode": ("dec", "GatedDecodeParams", 128),
-    "decode_merge": ("dec_merge", "GatedDecodeMergeParams", 80),
+    "forward": ("fwd", "GatedForwardParams"),
+    "backward_dq": ("bwd_dq", "GatedBackwardParams"),
+    "backward_dkv": ("bwd_dkv", "GatedBackwardParams"),
+    "append": ("append", "GatedAppendParams"),
+    "page_copy": ("page_copy", "GatedPageCopyParams"),
+    "prefill": ("prefill", "GatedPrefillParams"),
+    "decode": ("dec", "GatedDecodeParams"),
+    "decode_merge": ("dec_merge", "GatedDecodeMergeParams"),
+}
+
+# struct → bytes, which every compiler of the header asserts
+ABI = Path(__file__).parents[2] / "templates" / "abi" / "gated.h"
+STRUCT_BYTES = {
+    name: int(size) for name, size in re.findall(r"static_assert\(sizeof\((\w+)\) == (\d+)\);", ABI.read_text())
 }
 
 STRATA = ((64, 32), (128, 64))
@@ -60,7 +67,7 @@ def write_manifest(folder: Path, rows: list[dict]) -> None:
 
 
 def _row(folder: Path, operation: str, arch: str, dtype: str, head_dim: int, gate_dim: int) -> dict:
-    mnemonic, params, params_bytes = OPERATIONS[operation]
+    mnemonic, params = OPERATIONS[operation]
     short_dtype = {"bfloat16": "bf16", "float16": "fp16"}[dtype]
     name = f"gated_{mnemonic}_{arch.replace('_', '')}_{short_dtype}_d{head_dim}_r{gate_dim}_g0_m{TILE_M}"
     return {
@@ -77,7 +84,7 @@ def _row(folder: Path, operation: str, arch: str, dtype: str, head_dim: int, gat
         "build_key": hashlib.sha256(name.encode()).hexdigest(),
         "cubin": _file(folder, f"made-up cubin of {name}".encode(), name, "cubin"),
         "ptx": _file(folder, f"made-up ptx of {name}".encode(), name, "ptx"),
-        "params": {"struct": params, "bytes": params_bytes},
+        "params": {"struct": params, "bytes": STRUCT_BYTES[params]},
         "block": 128,
         "cluster": 1,
         "shared_bytes": 65536,
