@@ -60,7 +60,7 @@ class Device:
     """
 
     def __init__(self):
-        library = os.environ.get("STRATUM_DRIVER", "libcuda.so.1")
+        library = os.environ.get("STRATUM_DRIVER") or "libcuda.so.1"
         try:
             self.driver = ctypes.CDLL(library)
         except OSError as error:
