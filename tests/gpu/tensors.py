@@ -93,5 +93,5 @@ def digest(arrays: Iterable[torch.Tensor]) -> str:
     """sha256 of the arrays' bytes in order."""
     total = hashlib.sha256()
     for array in arrays:
-        total.update(bits(array).cpu().numpy().tobytes())
+        total.update(bits(array).cpu().numpy())
     return total.hexdigest()

@@ -6,23 +6,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from .engines import GROUPS, HEADS, KV_HEADS, engine
 from .reference import GRADIENT_NAMES, check_training
-from .tensors import DTYPES, Guarded, Inputs, assert_same_bits, generator, random_array, random_inputs
-
-LENGTHS = (1, 2, 15, 17, 63, 64, 65, 127, 129, 1000, 1025, 4097)
-
-
-def train(built, inputs: Inputs, do: torch.Tensor) -> tuple[torch.Tensor, Inputs]:
-    """Forward and backward into outputs full of NaN between guards; checks that nothing else was written."""
-    before = [x.clone() for x in (*inputs, do)]
-    outputs = [Guarded(tuple(x.shape), x.dtype) for x in (inputs.q, *inputs)]
-    o, *gradients = (output.array for output in outputs)
-    _, saved = built.forward(*inputs, out=o)
-    built.backward(saved, do, out=tuple(gradients))
-    for name, output in zip(("o", *GRADIENT_NAMES), outputs):
-        output.assert_guards_intact(name)
-    for name, now, then in zip((*Inputs._fields, "do"), (*inputs, do), before):
-        assert_same_bits(f"input {name} after the calls", now, then)
-    return o, Inputs(*gradients)
+from .tensors import DTYPES, assert_same_bits, generator, random_array, random_inputs
+from .training import LENGTHS, random_batch, train
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -31,11 +16,7 @@ def train(built, inputs: Inputs, do: torch.Tensor) -> tuple[torch.Tensor, Inputs
 @pytest.mark.parametrize("head_dim, gate_dim", HEADS)
 def test_forward_and_gradients(head_dim: int, gate_dim: int, dtype: str, group: int, length: int):
     built = engine(head_dim, gate_dim, group, dtype)
-    batch = 1 if length > 2000 else 2
-    source = generator(length * 100 + group)
-    dims = group * KV_HEADS, KV_HEADS, head_dim, gate_dim
-    inputs = random_inputs((batch, length), *dims, DTYPES[dtype], source)
-    do = random_array(tuple(inputs.q.shape), DTYPES[dtype], source)
+    inputs, do = random_batch(built, length)
     o, gradients = train(built, inputs, do)
     check_training(f"length {length}", o, gradients, inputs, do)
 

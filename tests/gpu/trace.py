@@ -6,54 +6,57 @@ training takes its workspaces and results.
 
 import json
 import os
+from typing import Any
 
 import torch
 
-from .engines import HEADS, close_all, engine, settings_of
+from .engines import GROUPS, HEADS, build, config
 from .serving import Cache, cut, random_tokens
-from .tensors import DEVICE, DTYPES, digest, generator, random_array, random_inputs
+from .tensors import DEVICE, DTYPES, digest
+from .training import LENGTHS, random_batch
 
-LENGTHS = (17, 129, 1000)
-PROMPTS = (1, 63, 0, 129, 700)
+SERVING_GROUPS = (1, 3, 8)
+PROMPTS = (1, 63, 0, 129, 4097, 700)
+STEPS = range(1, 9)  # tokens that a decode may append
+
+POISON = os.environ.get("STRATUM_POISON") == "1"
 
 
 def poison_free_memory() -> None:
-    """Leaves NaN in free blocks of every size that PyTorch's allocator hands out."""
-    blocks = [torch.full((1 << e,), float("nan"), device=DEVICE) for e in range(7, 24) for _ in range(8)]
+    """Leaves NaN in free blocks of every size that PyTorch's allocator hands out here, 512 bytes to 64 MiB."""
+    blocks = [torch.full((1 << e,), float("nan"), device=DEVICE) for e in range(7, 25) for _ in range(8)]
     del blocks
 
 
-def training(built, dtype: torch.dtype) -> str:
-    """Forward and backward at a few lengths."""
-    c, results = settings_of(built), []
-    for length in LENGTHS:
-        source = generator(length)
-        if os.environ.get("STRATUM_POISON") == "1":
-            poison_free_memory()
-        inputs = random_inputs((2, length), c["q_heads"], c["kv_heads"], c["head_dim"], c["gate_dim"], dtype, source)
-        o, saved = built.forward(*inputs)
-        results += o, *built.backward(saved, random_array(tuple(o.shape), dtype, source))
-    return digest(results)
+def training(built: Any, length: int) -> str:
+    """Forward and backward of one batch."""
+    inputs, do = random_batch(built, length)
+    if POISON:
+        poison_free_memory()
+    o, saved = built.forward(*inputs)
+    return digest((o, *built.backward(saved, do)))
 
 
-def serving(built) -> str:
+def serving(built: Any) -> str:
     """Ragged prompts, chunks, forks, decode steps, a truncation, a release and new sequences on its pages."""
-    results = []
+    results, seeds = [], iter(range(1000))
+
+    def append(call, lengths) -> None:
+        parts = cut(random_tokens(built, sum(lengths), next(seeds)), lengths)
+        results.extend(call(dict(zip(sequences, parts))).values())
+
     with Cache(built, check=False) as cache:
         sequences = [cache.create() for _ in PROMPTS]
-        for seed, lengths in enumerate((PROMPTS, PROMPTS[::-1])):
-            parts = cut(random_tokens(built, sum(lengths), seed), lengths)
-            results += cache.prefill(dict(zip(sequences, parts))).values()
-        sequences += [cache.fork(sequences[4]), cache.fork(sequences[4]), cache.fork(sequences[1])]
-        for step in range(8):
-            lengths = [1 + (step + i) % 8 for i in range(len(sequences))]
-            parts = cut(random_tokens(built, sum(lengths), 10 + step), lengths)
-            results += cache.decode(dict(zip(sequences, parts))).values()
+        append(cache.prefill, PROMPTS)
+        append(cache.prefill, PROMPTS[::-1])
+        sequences += [cache.fork(sequences[5]), cache.fork(sequences[1])]
+        for step in STEPS:
+            append(cache.decode, [step] * len(sequences))
+            append(cache.decode, [1 + (step + i) % len(STEPS) for i in range(len(sequences))])
         cache.truncate(sequences[0], 3)
         cache.release(sequences.pop())
         sequences += [cache.create(), cache.create()]
-        lengths = [65] * len(sequences)
-        results += cache.prefill(dict(zip(sequences, cut(random_tokens(built, sum(lengths), 20), lengths)))).values()
+        append(cache.prefill, [65] * len(sequences))
     return digest(results)
 
 
@@ -61,13 +64,18 @@ def main() -> None:
     """Prints {part: sha256} as JSON."""
     digests = {}
     for head_dim, gate_dim in HEADS:
-        for name, dtype in DTYPES.items():
-            for invariant in (False, True):
-                built = engine(head_dim, gate_dim, 4, name, batch_invariant=invariant)
-                key = f"D {head_dim}, R {gate_dim}, {name}, batch_invariant {invariant}"
-                digests[f"{key}: training"] = training(built, dtype)
-                digests[f"{key}: serving"] = serving(built)
-    close_all()
+        for dtype in DTYPES:
+            for group in GROUPS:
+                key = f"D {head_dim}, R {gate_dim}, {dtype}, group {group}"
+                with build(config(head_dim, gate_dim, group, dtype, modes=["training"])) as built:
+                    for length in LENGTHS:
+                        digests[f"{key}: training of {length}"] = training(built, length)
+            for group in SERVING_GROUPS:
+                for invariant in (False, True):
+                    key = f"D {head_dim}, R {gate_dim}, {dtype}, group {group}, batch_invariant {invariant}"
+                    options = {"modes": ["prefill", "decode"], "batch_invariant": invariant}
+                    with build(config(head_dim, gate_dim, group, dtype, **options)) as built:
+                        digests[f"{key}: serving"] = serving(built)
     print(json.dumps(digests))
 
 
