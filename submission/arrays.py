@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from .errors import DeviceError, DtypeError, StrideError, brief
+from .errors import DeviceError, DtypeError, ShapeError, StrideError, brief
 from .library import load
 
 FIELDS = "Q4q4qiiiiP"  # a stratum_array in struct's notation
@@ -140,17 +140,23 @@ def _other_stream(interface: dict, name: str, stream: int) -> int | None:
 
 def _describe_interface(interface: dict, name: str, device: int, writable: bool) -> tuple:
     """From the dict of `__cuda_array_interface__` (version 3) or `__array_interface__`; strides count bytes there."""
-    data, typestr = interface.get("data"), interface["typestr"]
-    if interface.get("mask") is not None:
-        raise DtypeError(f"{name}: expected an array without a mask, got a masked one", name)
+    data, typestr, shape = (interface.get(key) for key in ("data", "typestr", "shape"))
+    strides = interface.get("strides")
     if interface.get("mask") is not None:
         raise DtypeError(f"{name}: expected an array without a mask, got a masked one", name)
     if not isinstance(data, tuple):
         raise StrideError(f"{name}: expected an array that tells its address, got one without", name)
+    if len(data) != 2 or not _are_integers(data[:1], 0, 2**64):
+        raise StrideError(f"{name}: expected an address and a read-only flag, got data {data!r}", name)
+    if not isinstance(typestr, str):
+        raise DtypeError(f"{name}: expected a type string, got {typestr!r}", name)
+    if not _are_integers(shape, 0, 2**63):
+        raise ShapeError(f"{name}: expected a shape of integers from 0, got {shape!r}", name)
+    if strides is not None and (not _are_integers(strides, -(2**63), 2**63) or len(strides) != len(shape)):
+        raise StrideError(f"{name}: expected {len(shape)} integers as strides, got {strides!r}", name)
     if writable and data[1]:
         raise DtypeError(f"{name}: expected an array that can be written, got a read-only one", name)
     code = _TYPESTRS.get(typestr, OTHER)
-    strides = interface.get("strides")
     if strides is not None and code != OTHER:
         if any(stride % 2 for stride in strides):
             raise StrideError(f"{name}: expected strides of whole elements of 2 bytes, got {strides} bytes", name)
@@ -158,7 +164,14 @@ def _describe_interface(interface: dict, name: str, device: int, writable: bool)
     elif strides is not None:
         strides = [0] * len(strides)  # the dtype will be refused first
     dtype_name = _dtype_name(typestr) if code == OTHER else 0
-    return _description(data[0], interface["shape"], strides, code, device, dtype_name)
+    return _description(data[0], shape, strides, code, device, dtype_name)
+
+
+def _are_integers(values, low: int, high: int) -> bool:
+    """Whether values are a tuple or list of integers low ... high - 1."""
+    return isinstance(values, (tuple, list)) and all(
+        hasattr(value, "__index__") and low <= value < high for value in values
+    )
 
 
 def _describe_dlpack(array, name: str, stream: int, keep: list, writable: bool) -> tuple:

@@ -11,7 +11,7 @@ import struct
 import threading
 
 from .arrays import FIELD_COUNT, FIELDS
-from .errors import DtypeError
+from .errors import DtypeError, StrideError
 from .library import load
 
 _MOST_ARRAYS = 13  # backward's
@@ -34,8 +34,14 @@ class Arguments(threading.local):
         self._grow(64)
 
     def set_arrays(self, fields) -> None:
-        """Writes a list of `arrays`' fields: their descriptions (see arrays.describe), one after the other."""
-        _layouts[len(fields) // FIELD_COUNT].pack_into(self._bytes, 0, *fields)
+        """Writes a list of `arrays`' fields: their descriptions (see arrays.describe), one after the other.
+
+        Errors: StrideError if an extent or a stride is beyond 64 bits.
+        """
+        try:
+            _layouts[len(fields) // FIELD_COUNT].pack_into(self._bytes, 0, *fields)
+        except struct.error as error:
+            raise StrideError(f"expected arrays whose extents and strides fit 64 bits ({error})") from None
 
     def set_integers(self, ids, lengths) -> None:
         """Writes two lists of equal length to `ids` and `lengths`. Errors: struct.error if one isn't an int64."""

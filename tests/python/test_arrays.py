@@ -313,3 +313,41 @@ def test_masked_host_arrays_are_refused(engine):
     q, *rest = training_inputs(1, 4)
     with pytest.raises(submission.DtypeError, match="^q: expected an array without a mask"):
         engine.forward(Masked(q), *rest, out=training_output(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [
+        ({"data": (None, False)}, submission.StrideError),
+        ({"data": (-8, False)}, submission.StrideError),
+        ({"data": (2**64, False)}, submission.StrideError),
+        ({"data": (0,)}, submission.StrideError),
+        ({"typestr": 5}, submission.DtypeError),
+        ({"typestr": None}, submission.DtypeError),
+        ({"shape": None}, submission.ShapeError),
+        ({"shape": (1, 4.0, 4, 64)}, submission.ShapeError),
+        ({"shape": (1, 2**63, 4, 64)}, submission.ShapeError),
+        ({"strides": (2**65, 512, 128, 2)}, submission.StrideError),
+        ({"strides": (2048, 512, 128, 64, 2)}, submission.StrideError),
+        ({"strides": (128, 2)}, submission.StrideError),
+    ],
+    ids=str,
+)
+def test_interfaces_that_make_no_sense_are_refused(engine, entry, error):
+    class Odd:
+        def __init__(self, array):
+            self.__array_interface__ = {**array.__array_interface__, **entry}
+
+    q, *rest = training_inputs(1, 4)
+    with pytest.raises(error, match="^q: expected "):
+        engine.forward(Odd(q), *rest, out=training_output(1, 4))
+
+
+def test_extents_beyond_64_bits_are_refused(engine):
+    class Huge:
+        def __init__(self, array):
+            self.__array_interface__ = {**array.__array_interface__, "shape": (1, 4, 2**62, 64), "strides": None}
+
+    q, *rest = training_inputs(1, 4)
+    with pytest.raises(submission.StrideError, match="fit 64 bits"):
+        engine.forward(Huge(q), *rest, out=training_output(1, 4))
