@@ -82,7 +82,6 @@ int64_t fake_live(const char* kind) {
   if (name == "device") return count_memory(s, false);
   if (name == "pinned") return count_memory(s, true);
   if (name == "event") return static_cast<int64_t>(s.events.size());
-  if (name == "stream") return static_cast<int64_t>(s.streams.size());
   if (name == "module") return static_cast<int64_t>(s.modules.size());
   return -1;
 }

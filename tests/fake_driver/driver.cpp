@@ -201,9 +201,6 @@ Result cuGetErrorName(int code, const char** name) {
     case kCaptureUnsupported:
       *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
       break;
-    case kCaptureInvalidated:
-      *name = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
-      break;
     case kCaptureImplicit:
       *name = "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
       break;

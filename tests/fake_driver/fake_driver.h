@@ -3,9 +3,8 @@
  * Device memory is host memory. Copies and memsets happen at once; a kernel launch is checked and recorded. The library
  * is stricter than a driver: whatever a program must not do is refused and noted as a fault (fake_fault).
  *
- * Environment, read when the library is loaded:
- *   STRATUM_FAKE_CC    compute capabilities of the devices, one each: "9.0" (the default), "8.0,9.0"
- *   STRATUM_FAKE_FAIL  a call to fail: "cuLaunchKernel:2" (the second one), as fake_fail
+ * Environment, read when the library is loaded: STRATUM_FAKE_CC, the compute capabilities of the devices, one each:
+ * "9.0" (the default), "8.0,9.0".
  */
 #ifndef STRATUM_FAKE_DRIVER_H_
 #define STRATUM_FAKE_DRIVER_H_
@@ -46,7 +45,7 @@ int64_t fake_launch_count(void);
 /* Copies the i-th launch; 0 if there is none. */
 int32_t fake_launch_get(int64_t index, fake_launch* launch);
 
-/* Objects alive of a kind: "device" and "pinned" allocations, "event", "stream" (those of cuStreamCreate), "module". */
+/* Objects alive of a kind: "device" and "pinned" allocations, "event", "module"; -1 for another word. */
 int64_t fake_live(const char* kind);
 /* Bytes of live device allocations. */
 int64_t fake_live_bytes(void);
@@ -59,7 +58,7 @@ const char* fake_fault(int64_t index); /* null past the last */
 /* Copies from page-locked memory that nobody has waited for yet. */
 int64_t fake_copies_in_flight(void);
 
-/* The address of a stream that fake_stream_create makes on a device; cuStreamDestroy_v2 ends it. */
+/* Makes a stream on a device, and ends it. */
 uint64_t fake_stream_create(int32_t device);
 void fake_stream_destroy(uint64_t stream);
 /* Begins (1) or ends (0) a capture of the stream, in global mode, by the calling thread. Ending returns 0 if the

@@ -7,11 +7,6 @@
 #include <sstream>
 
 namespace fake {
-namespace {
-
-constexpr int kFailCode = 999;  // CUDA_ERROR_UNKNOWN
-
-}  // namespace
 
 int Device::max_dynamic_shared() const {
   if (major == 8 && minor == 0) return 166912;
@@ -32,13 +27,6 @@ State::State() : process(getpid()) {
     device->default_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 1), {}};
     device->per_thread_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 2), {}};
     devices.push_back(std::move(device));
-  }
-  if (const char* failing = std::getenv("STRATUM_FAKE_FAIL"); failing != nullptr && *failing != '\0') {
-    const std::string text = failing;
-    const size_t colon = text.find(':');
-    fail_function = text.substr(0, colon);
-    fail_in = colon == std::string::npos ? 1 : std::atoll(text.c_str() + colon + 1);
-    fail_code = kFailCode;
   }
 }
 

@@ -26,7 +26,6 @@ enum Result : int {
   kInvalidHandle = 400,
   kNotFound = 500,
   kCaptureUnsupported = 900,
-  kCaptureInvalidated = 901,
   kCaptureImplicit = 906,
 };
 
