@@ -14,11 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxDim = 256;      // of templates/gated/portable/family.json
-constexpr int64_t kMaxHeads = 65535;  // heads are one axis of a launch's grid
+constexpr int64_t kMaxDim = std::numeric_limits<int32_t>::max();  // the pack says which there are kernels for
+constexpr int64_t kMaxHeads = 65535;                              // heads are one axis of a launch's grid
 constexpr int64_t kMaxSequences = 65536;
 constexpr int64_t kMaxSeqLen = 1 << 24;           // positions are 32-bit in kernels, with room for a tile past the end
-constexpr int64_t kMaxTokens = int64_t{1} << 36;  // page indices are 32-bit
+constexpr int64_t kMaxTokens = int64_t{1} << 36;  // page indices are 32-bit: 2^30 pages, and two for each sequence
 
 std::vector<std::string> known_keys() {
   return {"head_dim",      "gate_dim",    "q_heads",           "kv_heads",           "dtype",           "modes",
@@ -41,22 +41,20 @@ class Reader {
     fail(STRATUM_CONFIG_ERROR, key, "missing{}; expected {}", why, accepted);
   }
 
-  int64_t integer(const char* key, int64_t min, int64_t max, int64_t multiple_of = 1, std::string_view why = "") const {
-    const std::string accepted = multiple_of == 1
-                                     ? fmt::format("an integer from {} to {}", min, max)
-                                     : fmt::format("a multiple of {} from {} to {}", multiple_of, min, max);
+  int64_t integer(const char* key, int64_t min, int64_t max, std::string_view why = "") const {
+    const std::string accepted = fmt::format("an integer from {} to {}", min, max);
     const json& value = required(key, accepted, why);
     if (!value.is_number_integer()) reject(key, accepted);
     if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
       reject(key, accepted);
     }
     const int64_t number = value.get<int64_t>();
-    if (number < min || number > max || number % multiple_of != 0) reject(key, accepted);
+    if (number < min || number > max) reject(key, accepted);
     return number;
   }
 
-  int32_t small_integer(const char* key, int64_t min, int64_t max, int64_t multiple_of = 1) const {
-    return static_cast<int32_t>(integer(key, min, max, multiple_of));
+  int32_t small_integer(const char* key, int64_t min, int64_t max) const {
+    return static_cast<int32_t>(integer(key, min, max));
   }
 
   const json& at(const char* key) const { return object_.at(key); }
@@ -115,7 +113,7 @@ void read_modes(const Reader& reader, Config& config) {
 void read_serving(const Reader& reader, Config& config) {
   const auto capacity = [&](const char* key, int64_t max) -> int64_t {
     if (!config.serving() && !reader.has(key)) return 0;
-    return reader.integer(key, 1, max, 1, ", and the modes prefill and decode need it");
+    return reader.integer(key, 1, max, ", and the modes prefill and decode need it");
   };
   config.max_sequences = capacity("max_sequences", kMaxSequences);
   config.max_seq_len = capacity("max_seq_len", kMaxSeqLen);
@@ -128,8 +126,8 @@ Config parse_config(std::string_view text) {
   const json object = parse_object(text);
   const Reader reader(object);
   Config config;
-  config.head_dim = reader.small_integer("head_dim", 16, kMaxDim, 16);
-  config.gate_dim = reader.small_integer("gate_dim", 16, kMaxDim, 16);
+  config.head_dim = reader.small_integer("head_dim", 1, kMaxDim);
+  config.gate_dim = reader.small_integer("gate_dim", 1, kMaxDim);
   config.q_heads = reader.small_integer("q_heads", 1, kMaxHeads);
   config.kv_heads = reader.small_integer("kv_heads", 1, kMaxHeads);
   if (config.q_heads % config.kv_heads != 0) {

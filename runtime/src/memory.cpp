@@ -10,9 +10,10 @@ namespace stratum {
 using cuda::driver;
 
 void MemoryAccount::add(int64_t bytes) {
-  if (limit_ && bytes > *limit_ - held_) {
+  const int64_t limit = limit_.value_or(INT64_MAX);
+  if (bytes > limit - held_) {
     fail(STRATUM_MEMORY_LIMIT, "memory_limit_bytes", "{} bytes are needed beyond the {} held, the limit is {}", bytes,
-         held_, *limit_);
+         held_, limit);
   }
   held_ += bytes;
   peak_ = std::max(peak_, held_);

@@ -28,9 +28,9 @@ namespace stratum {
 // Pages to hold `tokens` consecutive tokens.
 constexpr int64_t pages_for(int64_t tokens) { return (tokens + abi::kPageTokens - 1) / abi::kPageTokens; }
 
-// Pages that hold any set of at most `max_sequences` sequences with at most `unique_tokens` unique tokens.
+// Pages that hold any set of at most `max_sequences` (1 or more) sequences with at most `unique_tokens` unique tokens.
 constexpr int64_t pages_bound(int64_t unique_tokens, int64_t max_sequences) {
-  return pages_for(unique_tokens) + 2 * max_sequences;
+  return unique_tokens / abi::kPageTokens + 2 * max_sequences - 1;
 }
 
 struct Sequence {

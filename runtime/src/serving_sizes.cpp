@@ -10,7 +10,15 @@ namespace stratum {
 namespace {
 
 constexpr int64_t kElementBytes = 2;
-constexpr int64_t kMaxPages = INT32_MAX;
+constexpr int64_t kMaxBytes = int64_t{1} << 61;  // of one buffer, so that sums over all of them stay within 64 bits
+
+// `count` things of `size` bytes. Throws Error naming `key`, which asks for so many, if that is beyond kMaxBytes.
+int64_t bytes_of(int64_t count, int64_t size, const char* key) {
+  if (count > kMaxBytes / size) {
+    fail(STRATUM_CONFIG_ERROR, key, "expected at most {} bytes, got {} times {}", kMaxBytes, count, size);
+  }
+  return count * size;
+}
 
 CallBounds bound_calls(const Config& config, int64_t pages, int32_t prefill_tile_m, bool splits_decode) {
   CallBounds bounds{.sequences = config.max_sequences, .items = 0, .table_stride = pages_for(config.max_seq_len)};
@@ -28,30 +36,27 @@ CallBounds bound_calls(const Config& config, int64_t pages, int32_t prefill_tile
 
 ServingSizes size_serving(const Config& config, int32_t prefill_tile_m, bool splits_decode) {
   ServingSizes sizes;
-  const int64_t token_bytes = int64_t{config.kv_heads} * (2 * config.head_dim + config.gate_dim) * kElementBytes;
+  const int64_t token_bytes = config.kv_heads * (2 * int64_t{config.head_dim} + config.gate_dim) * kElementBytes;
   sizes.page_bytes = abi::kPageTokens * token_bytes;
   sizes.pages = pages_bound(config.max_cached_tokens, config.max_sequences);
-  if (sizes.pages > kMaxPages) {
-    fail(STRATUM_CONFIG_ERROR, "max_cached_tokens", "expected at most {} with max_sequences {}, got {}",
-         (kMaxPages - 2 * config.max_sequences) * abi::kPageTokens, config.max_sequences, config.max_cached_tokens);
-  }
-  sizes.cache_bytes = sizes.pages * sizes.page_bytes;
+  sizes.cache_bytes = bytes_of(sizes.pages, sizes.page_bytes, "max_cached_tokens");
   sizes.bounds = bound_calls(config, sizes.pages, prefill_tile_m, splits_decode);
   sizes.metadata_bytes = CallMetadata::bound(sizes.bounds);
 
-  int64_t least_slots = 0;
+  int64_t least_slots = 0, least_partials = 0;
   if (splits_decode) {
     sizes.slot_bytes = config.head_dim * sizeof(float) + sizeof(abi::PartialStats);
     least_slots = splits_for(config.max_seq_len) * config.kv_heads * abi::kMaxDecodeTokens * config.group();
+    least_partials = bytes_of(least_slots, sizes.slot_bytes, "max_seq_len");
     sizes.partial_slots =
         std::min(config.max_sequences * least_slots, std::max(least_slots, kPartialsTarget / sizes.slot_bytes));
   }
   if (config.memory_limit_bytes) {
-    const int64_t needed = sizes.cache_bytes + sizes.metadata_bytes + least_slots * sizes.slot_bytes;
+    const int64_t needed = sizes.cache_bytes + sizes.metadata_bytes + least_partials;
     if (needed > *config.memory_limit_bytes) {
       fail(STRATUM_CONFIG_ERROR, "memory_limit_bytes",
            "expected at least {} for these modes (cache {}, partials {}, metadata {}), got {}", needed,
-           sizes.cache_bytes, least_slots * sizes.slot_bytes, sizes.metadata_bytes, *config.memory_limit_bytes);
+           sizes.cache_bytes, least_partials, sizes.metadata_bytes, *config.memory_limit_bytes);
     }
     if (splits_decode) {
       const int64_t left = *config.memory_limit_bytes - sizes.cache_bytes - sizes.metadata_bytes;

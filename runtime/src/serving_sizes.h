@@ -25,8 +25,6 @@ struct ServingSizes {
   int64_t slot_bytes = 0;
   int64_t partial_slots = 0;
   int64_t partial_bytes = 0;
-
-  int64_t total_bytes() const { return cache_bytes + metadata_bytes + partial_bytes; }
 };
 
 // Splits of a sequence of `tokens` tokens.
@@ -37,7 +35,8 @@ constexpr int64_t splits_for(int64_t tokens) { return (tokens + abi::kSplitToken
 //
 // The partials get what the largest call could use, but no more than kPartialsTarget or than memory_limit_bytes leaves:
 // decode then works in waves of sequences. The least is one sequence of max_seq_len with kMaxDecodeTokens new tokens.
-// Throws Error (CONFIG_ERROR naming memory_limit_bytes, with the bytes needed) if the limit is below that.
+// Throws Error: CONFIG_ERROR naming memory_limit_bytes, with the bytes needed, if the limit is below that; CONFIG_ERROR
+// naming max_cached_tokens or max_seq_len if no 64-bit address could reach what they ask for.
 ServingSizes size_serving(const Config& config, int32_t prefill_tile_m, bool splits_decode);
 
 // Partials beyond this many bytes gain nothing: a wave that fills them keeps every multiprocessor busy many times over.

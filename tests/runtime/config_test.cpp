@@ -46,10 +46,13 @@ void check_error(const Outcome& outcome, const std::string& argument, const std:
 
 TEST_CASE("A bad value is refused with what is accepted") {
   const LeakCheck leaks;
-  check_error(with("head_dim", 100), "head_dim", "head_dim: expected a multiple of 16 from 16 to 256, got 100");
-  check_error(with("gate_dim", 0), "gate_dim", "gate_dim: expected a multiple of 16 from 16 to 256, got 0");
-  check_error(with("head_dim", 64.0), "head_dim", "head_dim: expected a multiple of 16 from 16 to 256, got 64.0");
-  check_error(with("head_dim", true), "head_dim", "head_dim: expected a multiple of 16 from 16 to 256, got true");
+  for (const char* key : {"head_dim", "gate_dim"}) {
+    for (const json& value : {json(0), json(-16), json(64.0), json(true), json("64"), json(nullptr), json(2147483648),
+                              json(18446744073709551615ull)}) {
+      check_error(with(key, value), key,
+                  std::string(key) + ": expected an integer from 1 to 2147483647, got " + value.dump());
+    }
+  }
   check_error(with("q_heads", 7), "q_heads", "q_heads: expected a multiple of kv_heads, 2, got 7");
   check_error(with("kv_heads", 0), "kv_heads", "kv_heads: expected an integer from 1 to 65535, got 0");
   check_error(with("kv_heads", "2"), "kv_heads", "kv_heads: expected an integer from 1 to 65535, got \"2\"");
@@ -61,6 +64,28 @@ TEST_CASE("A bad value is refused with what is accepted") {
               "max_seq_len: expected an integer from 1 to 16777216, got 18446744073709551615");
   check_error(with("memory_limit_bytes", 0), "memory_limit_bytes",
               "memory_limit_bytes: expected an integer from 1 to 9223372036854775807, got 0");
+}
+
+TEST_CASE("Which dims there are is the pack's affair") {
+  const LeakCheck leaks;
+  for (const auto& [head_dim, gate_dim] :
+       {std::pair(100, 32), std::pair(64, 1), std::pair(512, 32), std::pair(1, 7), std::pair(2147483647, 2147483647)}) {
+    json config = standard_config();
+    config["head_dim"] = head_dim;
+    config["gate_dim"] = gate_dim;
+    const Outcome outcome = build(config);
+    INFO(outcome.message);
+    CHECK(outcome.status == STRATUM_NO_KERNEL);
+    CHECK_THAT(outcome.message, Catch::Contains("head_dim " + std::to_string(head_dim)) &&
+                                    Catch::Contains("the nearest it has is gated forward sm_90 bfloat16"));
+  }
+  const TemporaryFolder folder;
+  write_pack(folder.path(), stratum_rows("sm_90", "bfloat16", 520, 8));
+  json config = standard_config();
+  config["head_dim"] = 520;
+  config["gate_dim"] = 8;
+  const TestEngine engine(config, folder.path());
+  CHECK(engine.memory().bytes_cache == engine.memory().pages_total * 2 * 64 * (2 * 520 + 8) * 2);
 }
 
 TEST_CASE("Modes are a list of known words, each at most once") {

@@ -1,6 +1,9 @@
 // Device memory: sized when the engine is built, counted to the byte, within memory_limit_bytes.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <span>
 
+#include "error.h"
 #include "serving_sizes.h"
 #include "support.h"
 
@@ -10,7 +13,7 @@ using namespace support;
 
 // Of standard_config: 2 kv heads, 64 tokens, 2 x 64 + 32 elements of 2 bytes.
 constexpr int64_t kPageBytes = 2 * 64 * (2 * 64 + 32) * 2;
-constexpr int64_t kPages = 2048 / 64 + 2 * 4;
+constexpr int64_t kPages = 2048 / 64 + 2 * 4 - 1;
 // One sequence of 1,024 tokens: 2 splits, 2 kv heads, 8 tokens of 4 heads, 64 floats and 2 statistics each.
 constexpr int64_t kLeastPartials = 2 * 2 * 8 * 4 * (64 * 4 + 8);
 
@@ -103,6 +106,8 @@ TEST_CASE("Training workspace counts, and may not pass the limit") {
   CHECK(engine.memory().bytes_held == 0);
   CHECK(engine.memory().bytes_peak == 1000);
   CHECK(stratum_training_release(engine, 1) == STRATUM_SHAPE_ERROR);
+  const TestEngine unlimited;
+  CHECK(stratum_training_reserve(unlimited, INT64_MAX) == STRATUM_MEMORY_LIMIT);  // beside what it holds
   CHECK(stratum_training_bytes(engine, -1, 3, &stats, &delta) == STRATUM_SHAPE_ERROR);
   CHECK(stratum_training_bytes(engine, INT32_MAX, 1 << 30, &stats, &delta) == STRATUM_SHAPE_ERROR);
 }
@@ -129,7 +134,7 @@ TEST_CASE("Sizes stay right far beyond 32 bits") {
   config.max_seq_len = 131072;
   config.max_cached_tokens = int64_t{1} << 30;
   const stratum::ServingSizes sizes = stratum::size_serving(config, 64, true);
-  CHECK(sizes.pages == (int64_t{1} << 24) + 2048);
+  CHECK(sizes.pages == (int64_t{1} << 24) + 2047);
   CHECK(sizes.page_bytes == int64_t{64} * 64 * 320 * 2);
   CHECK(sizes.cache_bytes == sizes.pages * sizes.page_bytes);
   // One sequence needs more than the target: 256 splits, 64 heads, 8 rows.
@@ -137,10 +142,49 @@ TEST_CASE("Sizes stay right far beyond 32 bits") {
   CHECK(sizes.bounds.table_stride == 2048);
 }
 
+TEST_CASE("Sizes that no 64-bit address reaches are refused, naming what asks for them") {
+  stratum::Config config;
+  config.head_dim = config.gate_dim = INT32_MAX;
+  config.q_heads = config.kv_heads = 1;
+  config.max_sequences = 1;
+  config.max_seq_len = 1024;
+  config.max_cached_tokens = 1024;
+  const auto blamed = [&] {
+    try {
+      stratum::size_serving(config, 64, true);
+      return std::string("none");
+    } catch (const stratum::Error& error) {
+      CHECK(error.status() == STRATUM_CONFIG_ERROR);
+      return error.argument();
+    }
+  };
+  CHECK(stratum::size_serving(config, 64, true).page_bytes == int64_t{64} * 3 * INT32_MAX * 2);
+  CHECK(blamed() == "none");
+  config.q_heads = config.kv_heads = 65535;
+  CHECK(blamed() == "none");
+  config.max_seq_len = 1 << 24;
+  CHECK(blamed() == "max_seq_len");
+  config.max_cached_tokens = int64_t{1} << 36;
+  CHECK(blamed() == "max_cached_tokens");
+}
+
 TEST_CASE("STRATUM_POISON fills what the engine holds with NaNs") {
   const LeakCheck leaks;
   setenv("STRATUM_POISON", "1", 1);
   const TestEngine engine;
   unsetenv("STRATUM_POISON");
-  CHECK(fake_calls("cuMemsetD8Async") == 3);
+  // Of each buffer, what a call doesn't write: the fake driver runs no kernel, and of the metadata one token's call
+  // takes a few bytes at the front.
+  const auto all_ones = [](const void* data, int64_t bytes) {
+    return std::ranges::all_of(std::span(static_cast<const uint8_t*>(data), static_cast<size_t>(bytes)),
+                               [](uint8_t byte) { return byte == 0xFF; });
+  };
+  const stratum_memory memory = engine.memory();
+  REQUIRE_STATUS(ServingCall(1).decode(engine, {engine.create()}, {1}), STRATUM_OK);
+  const auto decode = params<stratum::abi::GatedDecodeParams>(launch(1));
+  CHECK(all_ones(decode.cache, memory.bytes_cache));
+  CHECK(all_ones(decode.partial_o, memory.bytes_partials));
+  constexpr int64_t kFront = 128;
+  REQUIRE(memory.bytes_metadata > kFront);
+  CHECK(all_ones(reinterpret_cast<const uint8_t*>(decode.sequences) + kFront, memory.bytes_metadata - kFront));
 }

@@ -1,4 +1,4 @@
-// Case 10: the paged bookkeeping against a plain model, over 100,000 random operations.
+// The paged bookkeeping against a plain model, over 100,000 random operations.
 #include "sequences.h"
 
 #include <algorithm>
@@ -176,7 +176,7 @@ TEST_CASE("The pool's bound is reached but not passed by the worst set of sequen
   for (const int64_t id : ids) REQUIRE(model.holds(id));
 }
 
-TEST_CASE("Case 11: one page too few changes nothing, and a smaller request succeeds") {
+TEST_CASE("One page too few changes nothing, and a smaller request succeeds") {
   Model model(4, 4, 1024);
   const int64_t a = model.table.create(), b = model.table.create();
   model.tokens[a], model.tokens[b];

@@ -1,4 +1,4 @@
-// Prefill and decode: what is launched with which parameters, order over streams (case 12), page copies, staging.
+// Prefill and decode: what is launched with which parameters, order over streams, page copies, staging.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <thread>
@@ -60,7 +60,7 @@ TEST_CASE("Prefill: slices, block table and tiles as the kernels expect them") {
   fake_stream_destroy(stream);
 }
 
-TEST_CASE("Case 1: nothing new launches nothing") {
+TEST_CASE("Nothing new launches nothing") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create(), b = engine.create();
@@ -81,7 +81,7 @@ TEST_CASE("Decode: splits, rows and partials as the kernels expect them") {
   fake_reset();
   const ServingCall call(4);
   REQUIRE_STATUS(call.decode(engine, {a, b}, {1, 3}), STRATUM_OK);
-  REQUIRE(launched() == Names{"append", "decode", "decode_merge"});
+  REQUIRE(launched() == Names{"append", "dec", "dec_merge"});
   const auto decode = params<abi::GatedDecodeParams>(launch(1));
   CHECK(decode.rows_stride == 3 * 4);
   CHECK(decode.num_items == 3);
@@ -131,7 +131,7 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   const uint64_t stream = fake_stream_create(kDeviceSm90);
   fake_reset();
   REQUIRE_STATUS(ServingCall(1).decode(engine, {child}, {1}, stream), STRATUM_OK);
-  REQUIRE(launched() == Names{"page_copy", "append", "decode", "decode_merge"});
+  REQUIRE(launched() == Names{"page_copy", "append", "dec", "dec_merge"});
   const auto copy = params<abi::GatedPageCopyParams>(launch(0));
   CHECK(copy.page_bytes == 2 * 64 * 160 * 2);
   CHECK((copy.copies[0].source == 1 && copy.copies[0].target == 2));
@@ -141,7 +141,7 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   // The parent has its page to itself now.
   fake_reset();
   REQUIRE_STATUS(ServingCall(1).decode(engine, {parent}, {1}, stream), STRATUM_OK);
-  CHECK(launched() == Names{"append", "decode", "decode_merge"});
+  CHECK(launched() == Names{"append", "dec", "dec_merge"});
   REQUIRE_STATUS(stratum_truncate(engine, child, 64), STRATUM_OK);
   CHECK(engine.memory().pages_used == 2);
   REQUIRE_STATUS(stratum_release(engine, child), STRATUM_OK);
@@ -151,7 +151,7 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   fake_stream_destroy(stream);
 }
 
-TEST_CASE("Case 12: every launch is on the caller's stream; another stream waits for the last call") {
+TEST_CASE("Every launch is on the caller's stream; another stream waits for the last call") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create();
@@ -220,7 +220,7 @@ TEST_CASE("Lengths are checked before anything is launched") {
   REQUIRE_STATUS(ServingCall(4).prefill(engine, {a}, {4}), STRATUM_OK);
 }
 
-TEST_CASE("Case 6 for serving: arrays are checked, and the engine works after") {
+TEST_CASE("Arrays of a serving call are checked, and the engine works after") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create();
@@ -232,8 +232,10 @@ TEST_CASE("Case 6 for serving: arrays are checked, and the engine works after") 
   call.qg.view.stride[0] = 257;
   CHECK(call.prefill(engine, {a}, {4}) == STRATUM_STRIDE_ERROR);
   call = ServingCall(4);
-  call.o.view.stride[0] = 0;
-  CHECK(call.decode(engine, {a}, {4}) == STRATUM_STRIDE_ERROR);
+  for (const int64_t stride : {0, 8, 504}) {
+    call.o.view.stride[0] = stride;
+    CHECK(call.decode(engine, {a}, {4}) == STRATUM_STRIDE_ERROR);
+  }
   call = ServingCall(4);
   call.kg.view.shape[0] = 3;
   CHECK(call.decode(engine, {a}, {4}) == STRATUM_SHAPE_ERROR);
@@ -245,20 +247,20 @@ TEST_CASE("Case 6 for serving: arrays are checked, and the engine works after") 
   REQUIRE_STATUS(ServingCall(4).decode(engine, {a}, {4}), STRATUM_OK);
 }
 
-TEST_CASE("Case 11: pages run out, nothing changes, a smaller call succeeds") {
+TEST_CASE("Pages run out, nothing changes, a smaller call succeeds") {
   const LeakCheck leaks;
   json config = standard_config();
-  config["max_cached_tokens"] = 64;  // 1 page and 2 for each sequence
+  config["max_cached_tokens"] = 64;  // 1 page, and 1 more for a sequence alone
   config["max_sequences"] = 1;
   const TestEngine engine(config);
   const int64_t a = engine.create();
   fake_reset();
-  CHECK(ServingCall(193).prefill(engine, {a}, {193}) == STRATUM_PAGES_EXHAUSTED);
-  CHECK(message() == "needed 4 pages of 64 tokens, 3 free of 3");
-  CHECK(engine.memory().pages_free == 3);
+  CHECK(ServingCall(129).prefill(engine, {a}, {129}) == STRATUM_PAGES_EXHAUSTED);
+  CHECK(message() == "needed 3 pages of 64 tokens, 2 free of 2");
+  CHECK(engine.memory().pages_free == 2);
   CHECK(engine.length(a) == 0);
   CHECK(fake_launch_count() == 0);
-  REQUIRE_STATUS(ServingCall(192).prefill(engine, {a}, {192}), STRATUM_OK);
+  REQUIRE_STATUS(ServingCall(128).prefill(engine, {a}, {128}), STRATUM_OK);
   int64_t id = 0;
   CHECK(stratum_create(engine, &id) == STRATUM_PAGES_EXHAUSTED);
   CHECK(std::string(stratum_error_argument()) == "max_sequences");
@@ -269,13 +271,15 @@ TEST_CASE("max_cached_tokens unique tokens always fit, whatever the forks") {
   json config = standard_config();
   config["max_cached_tokens"] = 63 + 4 * 2;
   const TestEngine engine(config);
+  CHECK(engine.memory().pages_total == 8);  // and all of them are needed
   std::vector<int64_t> ids{engine.create()};
   prefill_tokens(engine, ids[0], 63);
   for (int i = 0; i < 3; ++i) ids.push_back(engine.fork(ids[0]));
   REQUIRE_STATUS(ServingCall(8).decode(engine, ids, {2, 2, 2, 2}), STRATUM_OK);
+  CHECK(engine.memory().pages_free == 0);
 }
 
-TEST_CASE("Case 13: prefill and decode on a stream under capture raise; closing an engine leaves a capture whole") {
+TEST_CASE("Prefill and decode on a stream under capture raise; closing an engine leaves a capture whole") {
   const LeakCheck leaks;
   const uint64_t stream = fake_stream_create(kDeviceSm90);
   const TestEngine engine;
@@ -384,11 +388,14 @@ TEST_CASE("A closed engine is named in the error; closing again succeeds") {
   CHECK(stratum_create(0, &id) == STRATUM_DEVICE_ERROR);
 }
 
-TEST_CASE("What an engine says about itself") {
+TEST_CASE("What an engine says about itself stays readable after other calls and its end") {
   const LeakCheck leaks;
-  const TestEngine engine;
   const char* text = nullptr;
-  REQUIRE_STATUS(stratum_describe(engine, &text), STRATUM_OK);
+  {
+    const TestEngine engine;
+    REQUIRE_STATUS(stratum_describe(engine, &text), STRATUM_OK);
+    prefill_tokens(engine, engine.create(), 3);
+  }
   const json facts = json::parse(text);
   CHECK(facts["config"]["head_dim"] == 64);
   CHECK(facts["config"]["memory_limit_bytes"] == nullptr);

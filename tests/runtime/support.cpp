@@ -29,8 +29,8 @@ const std::map<std::string, OperationRow>& operations() {
       {"append", {"append", "GatedAppendParams", sizeof(stratum::abi::GatedAppendParams)}},
       {"page_copy", {"page_copy", "GatedPageCopyParams", sizeof(stratum::abi::GatedPageCopyParams)}},
       {"prefill", {"prefill", "GatedPrefillParams", sizeof(stratum::abi::GatedPrefillParams)}},
-      {"decode", {"decode", "GatedDecodeParams", sizeof(stratum::abi::GatedDecodeParams)}},
-      {"decode_merge", {"decode_merge", "GatedDecodeMergeParams", sizeof(stratum::abi::GatedDecodeMergeParams)}},
+      {"decode", {"dec", "GatedDecodeParams", sizeof(stratum::abi::GatedDecodeParams)}},
+      {"decode_merge", {"dec_merge", "GatedDecodeMergeParams", sizeof(stratum::abi::GatedDecodeMergeParams)}},
   };
   return rows;
 }
