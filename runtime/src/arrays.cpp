@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "error.h"
 
@@ -50,6 +51,32 @@ const char* type_name(const stratum_array& array) {
   }
 }
 
+// Each axis must step over all that the axes of smaller steps reach. Layouts that interleave in another way are refused
+// too; nobody allocates such an output. `array` has a contiguous last axis and no extent of 0.
+void check_no_overlap(const stratum_array& array, const char* name) {
+  struct Axis {
+    int32_t number;
+    __int128 step;  // wide enough for the steps of any strides, and their sums
+  };
+  const int32_t last = array.rank - 1;
+  std::vector<Axis> axes;
+  for (int32_t axis = 0; axis < last; ++axis) {
+    const __int128 stride = array.stride[axis];
+    if (array.shape[axis] > 1) axes.push_back({axis, stride < 0 ? -stride : stride});
+  }
+  std::ranges::sort(axes, {}, &Axis::step);
+  __int128 span = array.shape[last];  // elements from the first to the last of the axes so far
+  for (const Axis& axis : axes) {
+    if (axis.step < span) {
+      fail(STRATUM_STRIDE_ERROR, name,
+           "is written, expected elements that do not lie on one another, got stride {} on axis {} where the axes "
+           "within it span {} elements",
+           array.stride[axis.number], axis.number, span);
+    }
+    span += axis.step * (array.shape[axis.number] - 1);
+  }
+}
+
 void check_strides(const stratum_array& array, const char* name, bool written) {
   const int32_t last = array.rank - 1;
   const std::span shape(array.shape, static_cast<size_t>(array.rank));
@@ -62,14 +89,11 @@ void check_strides(const stratum_array& array, const char* name, bool written) {
     if (array.shape[axis] == 1) continue;
     if (array.stride[axis] % kAlignmentElements != 0) {
       fail(STRATUM_STRIDE_ERROR, name,
-           "expected rows aligned to {} bytes, got stride {} elements ({} bytes) on axis {}", kAlignmentBytes,
-           array.stride[axis], array.stride[axis] * kElementBytes, axis);
-    }
-    if (written && array.stride[axis] == 0) {
-      fail(STRATUM_STRIDE_ERROR, name, "is written, expected no stride of 0, got one on axis {} of extent {}", axis,
-           array.shape[axis]);
+           "expected rows aligned to {} bytes, a multiple of {} elements, got stride {} elements on axis {}",
+           kAlignmentBytes, kAlignmentElements, array.stride[axis], axis);
     }
   }
+  if (written) check_no_overlap(array, name);
 }
 
 void check(const stratum_array* array, const char* name, std::span<const int64_t> shape, const Config& config,

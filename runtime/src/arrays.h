@@ -19,10 +19,10 @@ class ArrayChecker {
   ArrayChecker(const Config& config, bool host_memory) : config_(config), host_memory_(host_memory) {}
 
   // An input of the given extents. Throws Error naming the array: SHAPE_ERROR, DTYPE_ERROR, DEVICE_ERROR,
-  // STRIDE_ERROR.
+  // STRIDE_ERROR. Strides may be 0 or negative: an expanded or reversed view is read as it is.
   void input(const stratum_array* array, const char* name, std::initializer_list<int64_t> shape) const;
 
-  // The same for an array that is written, whose elements must not lie on one another.
+  // The same for an array that is written, whose elements must not lie on one another (STRIDE_ERROR).
   void output(const stratum_array* array, const char* name, std::initializer_list<int64_t> shape) const;
 
  private:

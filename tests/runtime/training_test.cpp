@@ -1,4 +1,4 @@
-// Forward and backward: checks before anything is launched (case 6), grids and parameters, captures.
+// Forward and backward: checks before anything is launched, grids and parameters, captures.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -77,7 +77,7 @@ TEST_CASE("Backward: dq, then dkv over the key/value heads, both on the caller's
   fake_stream_destroy(stream);
 }
 
-TEST_CASE("Case 1: an empty batch and empty sequences succeed and launch nothing") {
+TEST_CASE("An empty batch and empty sequences succeed and launch nothing") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
   for (const auto& [batch, seq_len] : {std::pair(0, 5), std::pair(5, 0), std::pair(0, 0)}) {
@@ -88,7 +88,7 @@ TEST_CASE("Case 1: an empty batch and empty sequences succeed and launch nothing
   CHECK(fake_launch_count() == 0);
 }
 
-TEST_CASE("Case 6: misaligned addresses and strides are refused before any launch") {
+TEST_CASE("Misaligned addresses and strides are refused before any launch") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
   for (const uint64_t offset : {2, 4, 8}) {
@@ -122,8 +122,57 @@ TEST_CASE("Strides of axes of extent 1 do not matter; inputs may be expanded, ou
   CHECK(call.backward(engine) == STRATUM_STRIDE_ERROR);
   CHECK(std::string(stratum_error_argument()) == "dk");
   call = TrainingCall(2, 16);
-  call.k.view.stride[1] = -128;  // reversed views are views
+  call.k.view.stride[1] = -128;  // reversed views are views, to read and to write
+  call.o.view.stride[1] = -8 * 64;
   REQUIRE_STATUS(call.forward(engine), STRATUM_OK);
+  CHECK(params<abi::GatedForwardParams>(launch(fake_launch_count() - 1)).k.token == -128);
+}
+
+TEST_CASE("Outputs whose elements lie on one another are refused, whatever the order of their axes") {
+  const LeakCheck leaks;
+  const TestEngine engine(training_config());
+  // o of [2, 16, 8, 64] by the strides of batch, token and head.
+  struct Layout {
+    int64_t batch, token, head;
+    int32_t overlapping;  // the axis to blame, or -1
+  };
+  const Layout layouts[] = {
+      {8192, 512, 64, -1},
+      {8192, 64, 1024, -1},  // heads before tokens
+      {64, 1024, 128, -1},   // batches innermost
+      {-8192, 512, -64, -1},
+      {1 << 20, 1 << 12, 72, -1},
+      {8192, 512, 56, 2},
+      {8192, 512, 0, 2},
+      {8192, 8, 64, 1},
+      {8192, -8, 64, 1},
+      {8192, 504, 64, 1},
+      {8184, 512, 64, 0},
+      {72, 1024, 64, 0},
+      {0, 512, 64, 0},
+      {INT64_MAX - 7, int64_t{1} << 62, 64, 0},
+  };
+  for (const Layout& layout : layouts) {
+    TrainingCall call(2, 16);
+    call.o.view.stride[0] = layout.batch;
+    call.o.view.stride[1] = layout.token;
+    call.o.view.stride[2] = layout.head;
+    INFO(layout.batch << ", " << layout.token << ", " << layout.head);
+    if (layout.overlapping < 0) {
+      REQUIRE_STATUS(call.forward(engine), STRATUM_OK);
+      continue;
+    }
+    check_refused(engine, call, STRATUM_STRIDE_ERROR, "o");
+    CHECK(call.forward(engine) == STRATUM_STRIDE_ERROR);
+    CHECK_THAT(message(), Catch::Contains("lie on one another") &&
+                              Catch::Contains(" on axis " + std::to_string(layout.overlapping) + " "));
+  }
+  TrainingCall call(2, 16);
+  call.dv.view.stride[1] = 8;
+  CHECK(call.backward(engine) == STRATUM_STRIDE_ERROR);
+  CHECK(message() ==
+        "dv: is written, expected elements that do not lie on one another, got stride 8 on axis 1 where the axes "
+        "within it span 64 elements");
 }
 
 TEST_CASE("Shapes, types and devices are checked, each by its own error") {
@@ -155,7 +204,7 @@ TEST_CASE("Shapes, types and devices are checked, each by its own error") {
   CHECK(std::string(stratum_error_argument()) == "stats");
 }
 
-TEST_CASE("Case 15: more than 65,535 batches times heads") {
+TEST_CASE("More than 65,535 batches times heads are one launch") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
   const TrainingCall call(8192 + 1, 1);
@@ -173,12 +222,13 @@ TEST_CASE("Grids beyond one launch are refused") {
   for (Array* array : {&call.q, &call.k, &call.v, &call.qg, &call.kg, &call.o}) {
     array->view.shape[0] = 1 << 20;
     array->view.shape[1] = 1 << 16;
+    array->view.stride[0] = array->view.stride[1] << 16;
   }
   CHECK(call.forward(engine) == STRATUM_SHAPE_ERROR);
   CHECK(fake_launch_count() == 0);
 }
 
-TEST_CASE("Case 13: training inside a capture queues launches and nothing else") {
+TEST_CASE("Training inside a capture queues launches and nothing else") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
   const uint64_t stream = fake_stream_create(kDeviceSm90);
