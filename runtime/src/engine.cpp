@@ -92,6 +92,7 @@ void Engine::close() {
   } else {
     const cuda::ContextScope scope(context_);
     const cuda::RelaxedCapture relaxed;
+    if (serving_) serving_->wait();
     serving_.reset();
   }
   closed_ = true;

@@ -26,7 +26,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Waits for the queued work and frees everything. Does nothing the second time.
+  // Waits for the queued work and frees everything. Does nothing the second time. Throws Error (DRIVER_ERROR) if it
+  // cannot wait; then nothing is freed, since the device may still use it, and the engine is as before.
   void close();
 
   cuda::Device device() const { return device_; }

@@ -61,8 +61,8 @@ Serving::Serving(const Config& config, const Kernels& kernels, MemoryAccount& ac
   driver().stream_synchronize(nullptr);
 }
 
-Serving::~Serving() {
-  if (staging_.last_event() != nullptr) driver().event_synchronize.attempt(staging_.last_event());
+void Serving::wait() const {
+  if (staging_.last_event() != nullptr) driver().event_synchronize(staging_.last_event());
 }
 
 void Serving::prefill(std::span<const int64_t> ids, std::span<const int64_t> lengths, const ServingArrays& arrays,

@@ -40,8 +40,9 @@ class Serving {
   Serving(const Config& config, const Kernels& kernels, MemoryAccount& account, bool host_memory, bool poison);
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
-  // Waits for the queued work, then frees.
-  ~Serving();
+
+  // Waits for the queued work: the device must be done before the memory goes. Throws Error (DRIVER_ERROR).
+  void wait() const;
 
   // Throw Error as stratum.h says.
   void prefill(std::span<const int64_t> ids, std::span<const int64_t> lengths, const ServingArrays& arrays,
