@@ -86,10 +86,10 @@ std::vector<std::string> differences(const KernelKey& wanted, const KernelKey& k
                            fmt::join(differences(wanted, *nearest, archs), ", "));
   }
   if (!archs.empty()) {
-    const std::string plan =
-        fmt::format("{}_d{}_r{}_{}.json", wanted.family, wanted.head_dim, wanted.gate_dim, short_arch(archs.back()));
     message += fmt::format(
-        "; to add it, write the plan {0} and run: stratum-gen build --plans templates/plans --plans {0}", plan);
+        "; to add it, write plans/{}_d{}_r{}_{}.json in the project's root as README.md says (Add a stratum), and run "
+        "there: make submission PLANS=plans",
+        wanted.family, wanted.head_dim, wanted.gate_dim, short_arch(archs.back()));
   }
   throw Error(STRATUM_NO_KERNEL, "", message);
 }

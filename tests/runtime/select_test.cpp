@@ -86,11 +86,12 @@ TEST_CASE("Nothing found: the key, the nearest, the field that differs, the comm
   });
   Stratum wanted = kWanted;
   wanted.head_dim = 96;
-  CHECK(refused(manifest, wanted) ==
-        "the pack has no kernel for gated forward bfloat16 head_dim 96 gate_dim 32 group 4 on compute capability 9.0 "
-        "(sm_90a, sm_90); the nearest it has is gated forward sm_80 bfloat16 head_dim 96 gate_dim 32 group any, which "
-        "differs in arch; to add it, write the plan gated_d96_r32_sm90.json and run: stratum-gen build --plans "
-        "templates/plans --plans gated_d96_r32_sm90.json");
+  CHECK(
+      refused(manifest, wanted) ==
+      "the pack has no kernel for gated forward bfloat16 head_dim 96 gate_dim 32 group 4 on compute capability 9.0 "
+      "(sm_90a, sm_90); the nearest it has is gated forward sm_80 bfloat16 head_dim 96 gate_dim 32 group any, which "
+      "differs in arch; to add it, write plans/gated_d96_r32_sm90.json in the project's root as README.md says (Add a "
+      "stratum), and run there: make submission PLANS=plans");
   wanted.head_dim = 80;
   CHECK_THAT(refused(manifest, wanted),
              Catch::Contains("the nearest it has is gated forward sm_90 bfloat16 head_dim 64 gate_dim 32 group any, "
@@ -98,7 +99,7 @@ TEST_CASE("Nothing found: the key, the nearest, the field that differs, the comm
   wanted = kWanted;
   CHECK_THAT(refused(manifest, wanted, {7, 5}),
              Catch::Contains("on compute capability 7.5, which Stratum builds no kernels for") &&
-                 Catch::Contains("differs in arch") && !Catch::Contains("stratum-gen"));
+                 Catch::Contains("differs in arch") && !Catch::Contains("to add it"));
   CHECK_THAT(refused(manifest_of({}), wanted), !Catch::Contains("nearest"));
 }
 
