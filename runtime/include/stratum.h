@@ -6,16 +6,26 @@
  *
  * The mask is causal and aligned to the bottom right: the last query of a sequence sees every key of it.
  *
- * Conventions. Every function returns a stratum_status; on failure stratum_error_message() tells this thread what was
- * wrong (the argument, what was expected, what came) and the engine is exactly as before the call. Arrays live in
- * device memory, the last axis is contiguous, rows are 16-byte aligned, strides count elements. `stream` is a CUstream
- * (0 is the default stream); work is queued on it and nothing synchronises. Calls are safe from several threads. The
- * caller's current CUDA context is as before after every call. A call of a mode that the engine was not built for is a
- * CONFIG_ERROR naming modes. After fork(), the child gets DEVICE_ERROR from everything but the functions that give
- * something up (close, release of training workspace, device_free), which do nothing there.
+ * Conventions. Functions return a stratum_status; on failure stratum_error_message() tells this thread what was wrong
+ * (the argument, what was expected, what came) and the engine is exactly as before the call. Arrays live in device
+ * memory, the last axis is contiguous, rows are 16-byte aligned, strides count elements. Calls are safe from several
+ * threads. The caller's current CUDA context is as before after every call.
  *
- * Environment: STRATUM_DRIVER names a library to open instead of libcuda.so.1. STRATUM_POISON=1 fills an engine's device
- * memory with NaNs when it is built, for tests that results don't depend on what it held.
+ * `stream` is a CUstream (0 is the default stream); work is queued on it and the host goes on, but for this. Prefill
+ * and decode wait for the engine's fourth last such call if the device is not through with it: there is page-locked memory
+ * for the metadata of four. One that fails half way waits for what it queued. Close waits for the engine's queued work,
+ * and so does build for the memory it fills under STRATUM_POISON.
+ *
+ * Errors. Each function lists its own, named without STRATUM_. Beside those, every function that takes an engine gives
+ * DEVICE_ERROR for one that is closed (where nothing else is said) or was never built, and any may give SHAPE_ERROR for
+ * a null result pointer and INTERNAL_ERROR when the host is out of memory.
+ *
+ * fork(). Once a process has built an engine, the children it forks can't use CUDA: there every function that
+ * returns a status gives DEVICE_ERROR before it reads or calls anything, but those that give something up
+ * (stratum_close, stratum_training_release, stratum_device_free), which do nothing and succeed.
+ *
+ * Environment: STRATUM_DRIVER names a library to open instead of libcuda.so.1. STRATUM_POISON=1 fills an engine's
+ * device memory with NaNs when it is built, for tests that results don't depend on what it held.
  */
 #ifndef STRATUM_H_
 #define STRATUM_H_
@@ -71,7 +81,7 @@ typedef struct stratum_array {
 /* Names an engine; 0 is never one. A closed engine's name stays invalid for ever. */
 typedef int64_t stratum_engine;
 
-/* Bytes and pages an engine holds. Device bytes are exact; the kernels' code and the caller's arrays are not counted. */
+/* Bytes and pages an engine holds. Device bytes are exact; the kernels' code and the caller's arrays don't count. */
 typedef struct stratum_memory {
   int64_t bytes_held;      /* device memory held now, training workspaces included */
   int64_t bytes_peak;      /* the most ever held at one moment */
@@ -99,16 +109,19 @@ const char* stratum_error_argument(void);
 
 /* Builds an engine from a configuration, a JSON object in UTF-8 (keys: README.md, "Configuration"; `device` must be
  * given), and a pack directory (the one that holds manifest.json). Loads every kernel of the asked modes and allocates
- * all serving memory. Errors: CONFIG_ERROR, NO_KERNEL, PACK_ERROR, DRIVER_ERROR. */
+ * all serving memory. Errors: CONFIG_ERROR, NO_KERNEL, PACK_ERROR, DRIVER_ERROR, DEVICE_ERROR in a forked process. */
 stratum_status stratum_build(const char* config_json, const char* pack_directory, stratum_engine* engine);
 
-/* Frees everything the engine holds, after waiting for its queued work. Closing a closed engine succeeds. */
+/* Frees everything the engine holds, after waiting for its queued work. Closing a closed engine succeeds. Errors:
+ * DRIVER_ERROR, and then the engine is still open and holds all it held. */
 stratum_status stratum_close(stratum_engine engine);
 
-/* Device of the calling thread's current context, or 0 if it has none. Initialises nothing. */
+/* Device of the calling thread's current context, or 0 if it has none. Loads the driver library, initialises nothing.
+ * Errors: DRIVER_ERROR without a driver library, DEVICE_ERROR in a forked process. */
 stratum_status stratum_current_device(int32_t* device);
 
-/* 1 if the driver's device memory is host memory (a stand-in driver), else 0. Loads the driver library. */
+/* 1 if the driver's device memory is host memory (a stand-in driver), else 0. Loads the driver library. Errors:
+ * DRIVER_ERROR without one, DEVICE_ERROR in a forked process. */
 stratum_status stratum_host_memory(int32_t* host_memory);
 
 /* ---- Training. q, o, dout, dq [B,S,Hq,D]; k, v, dk, dv [B,S,Hkv,D]; qg, dqg [B,S,Hq,R]; kg, dkg [B,S,Hkv,R].
@@ -117,66 +130,87 @@ stratum_status stratum_host_memory(int32_t* host_memory);
  * freeing. stats [B,Hq,S,2] float32 is written by forward and read by backward; delta [B,Hq,S] float32 is scratch of
  * backward. */
 
-/* Bytes of stats and of delta for a batch and length. */
+/* Bytes of stats and of delta for a batch and length. Errors: CONFIG_ERROR naming modes for an engine without training,
+ * SHAPE_ERROR for a size that is negative or beyond one launch. */
 stratum_status stratum_training_bytes(stratum_engine engine, int64_t batch, int64_t seq_len, int64_t* stats_bytes,
                                       int64_t* delta_bytes);
 
-/* Counts `bytes` of training workspace as held; MEMORY_LIMIT if that would pass the limit. */
+/* Counts `bytes` of training workspace as held. Errors: MEMORY_LIMIT if that would pass the limit, SHAPE_ERROR for a
+ * negative number. */
 stratum_status stratum_training_reserve(stratum_engine engine, int64_t bytes);
 
-/* Takes `bytes` of training workspace off the count. Succeeds on a closed engine. */
+/* Takes `bytes` of training workspace off the count. Succeeds on a closed engine. Errors: SHAPE_ERROR for more than is
+ * counted, or a negative number. */
 stratum_status stratum_training_release(stratum_engine engine, int64_t bytes);
 
-/* Device memory for callers without an allocator of their own; counted by the functions above, not by these. Both are
- * in the order of `stream`. Freeing succeeds on a closed engine too. */
+/* Device memory for callers without an allocator of their own, in the order of `stream`; counted by the functions
+ * above, not by this. 0 bytes give the address 0. Errors: SHAPE_ERROR for a negative number, DRIVER_ERROR. */
 stratum_status stratum_device_allocate(stratum_engine engine, int64_t bytes, uint64_t stream, uint64_t* data);
+
+/* Frees what stratum_device_allocate gave, in the order of `stream`; 0 is nothing to free. The engine may be closed.
+ * Errors: DRIVER_ERROR. */
 stratum_status stratum_device_free(stratum_engine engine, uint64_t data, uint64_t stream);
 
-/* Both may be captured in a CUDA graph: they queue kernels and nothing else. An empty batch or length queues nothing.
- * Inputs may be expanded (stride 0), arrays that are written may not. stats and delta are 16-byte aligned. */
+/* o, and stats for backward. May be captured in a CUDA graph: it queues kernels and nothing else. An empty batch or
+ * length queues nothing. Inputs may be expanded or reversed views (strides of 0 or below); the elements of arrays that
+ * are written must not lie on one another. stats is 16-byte aligned. Errors: CONFIG_ERROR naming modes for an engine
+ * without training, SHAPE_ERROR, DTYPE_ERROR, DEVICE_ERROR (also another device's array), STRIDE_ERROR (also an address
+ * out of alignment) before anything is queued; DRIVER_ERROR. */
 stratum_status stratum_forward(stratum_engine engine, const stratum_array* q, const stratum_array* k,
                                const stratum_array* v, const stratum_array* qg, const stratum_array* kg,
                                const stratum_array* o, uint64_t stats, uint64_t stream);
 
+/* dq, dk, dv, dqg, dkg from what forward got and gave, and dout. Captures, empty sizes, strides, alignment (delta's
+ * too) and errors as for forward. After a DRIVER_ERROR the gradients may be written in part. */
 stratum_status stratum_backward(stratum_engine engine, const stratum_array* q, const stratum_array* k,
                                 const stratum_array* v, const stratum_array* qg, const stratum_array* kg,
                                 const stratum_array* o, const stratum_array* dout, uint64_t stats, uint64_t delta,
                                 const stratum_array* dq, const stratum_array* dk, const stratum_array* dv,
                                 const stratum_array* dqg, const stratum_array* dkg, uint64_t stream);
 
-/* ---- Serving. Sequences have ids that are never used again. At max_sequences alive, create and fork are
- * PAGES_EXHAUSTED naming max_sequences. Calls happen in the order they are made, whatever streams they name. */
+/* ---- Serving. Sequences have ids that are never used again. Calls happen in the order they are made, whatever streams
+ * they name. All but stratum_get_memory give CONFIG_ERROR naming modes for an engine without prefill and decode. */
 
+/* A new sequence without tokens. Errors: PAGES_EXHAUSTED naming max_sequences, if so many are alive. */
 stratum_status stratum_create(stratum_engine engine, int64_t* id);
 
-/* A new sequence with the parent's tokens; pages are shared until one of the two writes to them. */
+/* A new sequence with the parent's tokens; pages are shared until one of the two writes to them. Errors:
+ * UNKNOWN_SEQUENCE, PAGES_EXHAUSTED naming max_sequences. */
 stratum_status stratum_fork(stratum_engine engine, int64_t parent, int64_t* id);
 
+/* Ends a sequence; pages that no other one shares are free again. Errors: UNKNOWN_SEQUENCE. */
 stratum_status stratum_release(stratum_engine engine, int64_t id);
 
-/* Drops the newest tokens so that `length` remain. LENGTH_ERROR if length is negative or above the present length. */
+/* Drops the newest tokens so that `length` remain. Errors: UNKNOWN_SEQUENCE, LENGTH_ERROR if length is negative or
+ * above the present length. */
 stratum_status stratum_truncate(stratum_engine engine, int64_t id, int64_t length);
 
+/* The tokens that a sequence has. Errors: UNKNOWN_SEQUENCE. */
 stratum_status stratum_length(stratum_engine engine, int64_t id, int64_t* length);
 
+/* What the engine holds at this moment; for an engine without a serving mode the parts of serving are 0. No errors of
+ * its own. */
 stratum_status stratum_get_memory(stratum_engine engine, stratum_memory* memory);
 
 /* Appends k, v, kg of `count` sequences and attends from their new tokens to all of their tokens. Arrays are packed
- * [T,H,dim], T = sum of lengths, in the order of ids. An id may appear once (else LENGTH_ERROR naming ids). A length may
- * be 0. A stream under capture is a DEVICE_ERROR. */
+ * [T,H,dim], T = sum of lengths, in the order of ids. An id may appear once. A length may be 0. Strides as for forward.
+ * Errors: CONFIG_ERROR naming modes for an engine without prefill; DEVICE_ERROR also for a stream under capture and
+ * another device's array; SHAPE_ERROR, DTYPE_ERROR, STRIDE_ERROR; LENGTH_ERROR for lengths that are negative, pass
+ * max_seq_len or don't sum to T, and for an id given twice; UNKNOWN_SEQUENCE; PAGES_EXHAUSTED; DRIVER_ERROR. After a
+ * DRIVER_ERROR o may be written in part. */
 stratum_status stratum_prefill(stratum_engine engine, const int64_t* ids, const int64_t* lengths, int64_t count,
                                const stratum_array* q, const stratum_array* k, const stratum_array* v,
                                const stratum_array* qg, const stratum_array* kg, const stratum_array* o,
                                uint64_t stream);
 
-/* The same with every length 1 to 8. */
+/* The same for the mode decode, with every length 1 to 8 (else LENGTH_ERROR); other errors as for prefill. */
 stratum_status stratum_decode(stratum_engine engine, const int64_t* ids, const int64_t* lengths, int64_t count,
                               const stratum_array* q, const stratum_array* k, const stratum_array* v,
                               const stratum_array* qg, const stratum_array* kg, const stratum_array* o,
                               uint64_t stream);
 
-/* Facts about the engine as a JSON object: configuration, device, the kernels chosen. Valid until the engine closes or
- * this thread's next call. */
+/* Facts about the engine as a JSON object: configuration, device, the kernels chosen. The text lives until this
+ * thread's next stratum_describe, or the thread's end. No errors of its own. */
 stratum_status stratum_describe(stratum_engine engine, const char** json);
 
 #ifdef __cplusplus

@@ -104,7 +104,11 @@ stratum_status stratum_current_device(int32_t* device) {
 }
 
 stratum_status stratum_host_memory(int32_t* host_memory) {
-  return guarded([&] { result(host_memory, "host_memory") = cuda::driver().host_memory ? 1 : 0; });
+  return guarded([&] {
+    int32_t& is_host_memory = result(host_memory, "host_memory");
+    cuda::check_not_forked();
+    is_host_memory = cuda::driver().host_memory ? 1 : 0;
+  });
 }
 
 stratum_status stratum_training_bytes(stratum_engine engine, int64_t batch, int64_t seq_len, int64_t* stats_bytes,

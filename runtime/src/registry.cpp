@@ -36,6 +36,7 @@ Entry entry_of(stratum_engine name) {
 }  // namespace
 
 stratum_engine build(std::string_view config_json, const std::filesystem::path& pack) {
+  cuda::check_not_forked();
   auto engine = std::make_shared<Engine>(config_json, pack);
   Registry& registry = instance();
   const std::lock_guard lock(registry.mutex);

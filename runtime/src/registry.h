@@ -11,7 +11,8 @@
 
 namespace stratum::registry {
 
-// Builds an engine and names it. Throws Error as Engine does.
+// Builds an engine and names it. Throws Error: DEVICE_ERROR in a forked process, before anything is read, else as
+// Engine does.
 stratum_engine build(std::string_view config_json, const std::filesystem::path& pack);
 
 // An open engine. Throws Error (DEVICE_ERROR) for a closed one, a name never given, or in a forked process.

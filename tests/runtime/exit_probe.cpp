@@ -1,4 +1,4 @@
-// Ends a process with an engine in a given state; the exit code must be 0 (case 18). The first argument says how, the
+// Ends a process with an engine in a given state; the exit code must be 0. The first argument says how, the
 // second is libstratum.so, the third a pack.
 #include <dlfcn.h>
 

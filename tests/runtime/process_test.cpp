@@ -1,4 +1,4 @@
-// Case 18: an engine in a forked process.
+// An engine in a forked process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +57,9 @@ TEST_CASE("In a forked process every call is a clear error, and giving up is sil
         stratum_training_reserve(engine, 1),
         stratum_device_allocate(engine, 1, 0, &data),
         stratum_current_device(&device),
+        stratum_host_memory(&device),
         stratum_build(standard_config().dump().c_str(), standard_pack().c_str(), &other),
+        stratum_build("{}", "/nowhere", &other),
     };
     int number = 0;
     for (const stratum_status status : refused) {
