@@ -1,28 +1,23 @@
-"""Training speed of the assembled engine beside a Triton kernel, on six shapes.
+"""Training speed of the assembled engine beside a Triton kernel.
 
 Both get the same data, each in its natural layout: the engine [B,S,H,dim], the peer [B,H,S,dim]. TFLOP/s counts the
 operation's own work, 2 (2D + R) a visible pair forward and 2 (5D + 3R) backward, whatever a kernel recomputes. The
 results of both are compared before they are timed.
 """
 
-import argparse
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from .assembled import load_submission
-from .report import commit, machine, print_table, write_json
-from .shapes import SHAPES, Shape
+from .shapes import Shape
 from .timing import Timing, burst, sustained
 from .triton_peer import Peer
 
-QUICK = (1, 4)  # indices of SHAPES
 TOLERANCE = 0.02  # relative L2 distance of the two results, each about 0.003 from float64
-COLUMNS = ("shape", "step, regime", "ours ms", "TFLOP/s", "SM MHz", "peer ms", "TFLOP/s", "SM MHz", "ours/peer")
 
 
 class Ours:
@@ -62,7 +57,25 @@ def largest_difference(ours: Ours, peer: Peer) -> float:
     return max(distances) if all(d == d for d in distances) else float("nan")
 
 
-def measure(package: ModuleType, shape: Shape, options: argparse.Namespace) -> list[dict]:
+def measure_all(
+    package: ModuleType, shapes: Iterable[Shape], idle: float, seconds: float
+) -> tuple[list[dict], list[str]]:
+    """Rows of all shapes, and what was wrong with those whose results disagree.
+
+    idle: seconds of idle GPU before a burst call. seconds: of sustained launches for each step; 0 leaves them out.
+    """
+    rows, failures = [], []
+    for shape in shapes:
+        print(f"timing {shape.name}", file=sys.stderr, flush=True)
+        try:
+            rows += measure(package, shape, idle, seconds)
+        except RuntimeError as error:
+            failures.append(str(error))
+        torch.cuda.empty_cache()
+    return rows, failures
+
+
+def measure(package: ModuleType, shape: Shape, idle: float, seconds: float) -> list[dict]:
     """Rows of one shape, one for each step and regime. RuntimeError if the contenders disagree."""
     inputs, do = make_inputs(shape)
     ours = Ours(package, shape, inputs, do)
@@ -77,9 +90,9 @@ def measure(package: ModuleType, shape: Shape, options: argparse.Namespace) -> l
     rows = []
     for step, flops in (("forward", shape.forward_flops), ("backward", shape.backward_flops)):
         contenders = {"ours": getattr(ours, step), "peer": getattr(peer, step)}
-        timings = {"burst": burst(contenders, options.idle)}
-        if not options.quick:
-            timings["sustained"] = sustained(contenders, options.seconds)
+        timings = {"burst": burst(contenders, idle)}
+        if seconds:
+            timings["sustained"] = sustained(contenders, seconds)
         for regime, pair in timings.items():
             rows.append(_row(shape, step, regime, flops, pair) | {"peer_tiles": peer.tiles()})
     ours.engine.close()
@@ -91,53 +104,3 @@ def _row(shape: Shape, step: str, regime: str, flops: int, timings: dict[str, Ti
     for name, timing in timings.items():
         row[name] = asdict(timing) | {"tflops": flops / timing.milliseconds / 1e9}
     return row | {"ratio": timings["peer"].milliseconds / timings["ours"].milliseconds}
-
-
-def _cells(row: dict) -> list[str]:
-    cells = [row["name"], f"{row['step']}, {row['regime']}"]
-    for name in ("ours", "peer"):
-        clock = row[name]["sm_mhz"]
-        cells += f"{row[name]['milliseconds']:.3f}", f"{row[name]['tflops']:.0f}", f"{clock:.0f}" if clock else "-"
-    return [*cells, f"{row['ratio']:.2f}"]
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools.bench", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="two shapes, burst only")
-    parser.add_argument("--shapes", nargs="+", metavar="TEXT", help="only shapes whose name contains one of these")
-    parser.add_argument("--idle", type=float, default=0.3, metavar="S", help="idle before a burst call (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=1.2, metavar="S", help="of sustained launches (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
-    parser.add_argument("--commit", default=commit(), help="noted in the JSON (default: the work tree's)")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """0 if every chosen shape was timed, 1 if a shape's results disagree, 2 if there is nothing to run."""
-    options = _arguments()
-    shapes = [SHAPES[i] for i in QUICK] if options.quick else list(SHAPES)
-    if options.shapes:
-        shapes = [shape for shape in SHAPES if any(text in shape.name for text in options.shapes)]
-    if not shapes or not torch.cuda.is_available():
-        print("no CUDA device" if shapes else f"no shape matches; there are {', '.join(s.name for s in SHAPES)}")
-        return 2
-    package, where, rows, failures = load_submission(), machine(), [], []
-    for shape in shapes:
-        print(f"timing {shape.name}", file=sys.stderr, flush=True)
-        try:
-            rows += measure(package, shape, options)
-        except RuntimeError as error:
-            failures.append(str(error))
-        torch.cuda.empty_cache()
-    print_table(", ".join(f"{key} {value}" for key, value in where.items()), COLUMNS, [_cells(row) for row in rows])
-    for failure in failures:
-        print(failure)
-    if options.json:
-        protocol = {"idle_seconds": options.idle, "sustained_seconds": options.seconds}
-        facts = {"commit": options.commit, **where, **protocol, "rows": rows, "failures": failures}
-        write_json(options.json, facts)
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,6 +8,20 @@ from pathlib import Path
 from .assembled import REPOSITORY
 
 
+TIMING_COLUMNS = (
+    "shape", "step, regime", "ours ms", "TFLOP/s", "SM MHz", "peer ms", "TFLOP/s", "SM MHz", "ours/peer"
+)  # fmt: skip
+
+
+def timing_cells(row: dict) -> list[str]:
+    """The cells of TIMING_COLUMNS for a row of portable.measure."""
+    cells = [row["name"], f"{row['step']}, {row['regime']}"]
+    for name in ("ours", "peer"):
+        clock = row[name]["sm_mhz"]
+        cells += f"{row[name]['milliseconds']:.3f}", f"{row[name]['tflops']:.0f}", f"{clock:.0f}" if clock else "-"
+    return [*cells, f"{row['ratio']:.2f}"]
+
+
 def commit() -> str | None:
     """The repository's commit, with "+" if the tree differs from it; None outside a git work tree."""
     try:
