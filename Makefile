@@ -100,11 +100,11 @@ run: submission ## the main job: train, prefill, decode on a GPU, checked agains
 
 .PHONY: test
 test: setup submission ## every test that this machine can run
+	$(call say,The pack belongs to these sources)
+	@$(GEN) verify --keys
 	$(call say,C++ tests)
 	@ctest --test-dir $(RELEASE) --parallel $(JOBS) --output-on-failure
 	@$(MAKE) sanitize
-	$(call say,The pack belongs to these sources)
-	@$(GEN) verify --keys
 	$(call say,Python tests)
 	@$(PY) -m pytest tests/python
 	$(call say,Tests of the folder that ships)
