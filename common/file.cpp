@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -66,8 +67,14 @@ void write_all(int fd, std::string_view bytes, const fs::path& path) {
 }  // namespace
 
 std::string read_file(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK opening a FIFO would wait for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) fail(path, "open", errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail(path, "read", errno);
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // for a folder read() gives the reason
+    throw InputError(fmt::format("{}: expected a regular file, got a device, pipe or socket", path.string()));
+  }
   std::string bytes;
   char buffer[1 << 16];
   for (;;) {

@@ -7,7 +7,7 @@
 
 namespace stratum {
 
-// The bytes of a file. Throws InputError with the path and the system's reason.
+// The bytes of a regular file. Throws InputError with the path and the system's reason.
 std::string read_file(const std::filesystem::path& path);
 
 // Replaces `path` so that a reader, or a crash at any moment, sees the old file or the whole new one: writes a

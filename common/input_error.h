@@ -2,13 +2,16 @@
 #pragma once
 
 #include <stdexcept>
+#include <string_view>
 
 namespace stratum {
 
 // what() names the file, the field where there is one, what was expected and what came.
 class InputError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  // Control characters other than newline and tab become "\u0000" and so on: a name from a file may hold a zero, which
+  // would end what(), or a terminal's escape codes.
+  explicit InputError(std::string_view message);
 };
 
 }  // namespace stratum

@@ -27,27 +27,85 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Where in the file the parser is.
+class FieldTracker {
+ public:
+  explicit FieldTracker(const std::string& source) : source_(source) {}
+
+  void follow(json::parse_event_t event, const json& parsed) {
+    switch (event) {
+      case json::parse_event_t::object_start:
+        levels_.push_back({.is_list = false, .index = 0, .key = {}, .keys = {}});
+        break;
+      case json::parse_event_t::array_start:
+        levels_.push_back({.is_list = true, .index = 0, .key = {}, .keys = {}});
+        break;
+      case json::parse_event_t::key:
+        enter(parsed.get<std::string>());
+        break;
+      case json::parse_event_t::object_end:
+      case json::parse_event_t::array_end:
+        levels_.pop_back();
+        [[fallthrough]];
+      case json::parse_event_t::value:
+        if (!levels_.empty()) ++levels_.back().index;
+        break;
+    }
+  }
+
+  // "kernels[3].key", or "" at the top level.
+  std::string field() const {
+    std::string path;
+    for (const Level& level : levels_) {
+      if (level.is_list) {
+        path += fmt::format("[{}]", level.index);
+      } else if (!level.key.empty()) {
+        path += (path.empty() ? "" : ".") + level.key;
+      }
+    }
+    return path;
+  }
+
+ private:
+  struct Level {
+    bool is_list;
+    size_t index;     // of the item that comes next
+    std::string key;  // the last one read
+    std::set<std::string> keys;
+  };
+
+  // The library keeps the last of two equal keys without a word; a file that says two things must not be guessed at.
+  void enter(const std::string& key) {
+    if (!levels_.back().keys.insert(key).second) {
+      throw InputError(fmt::format("{}: the key \"{}\" is given twice in one object", source_, key));
+    }
+    levels_.back().key = key;
+  }
+
+  const std::string& source_;
+  std::vector<Level> levels_;
+};
+
+[[noreturn]] void refuse(const json::exception& error, const std::string& source, const std::string& field) {
+  // The library's text starts with "[json.exception.parse_error.101] ".
+  std::string_view reason = error.what();
+  if (const size_t end = reason.find("] "); end != reason.npos) reason.remove_prefix(end + 2);
+  throw InputError(fmt::format("{}: {}not valid JSON: {}", source, field.empty() ? "" : field + ": ", reason));
+}
+
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& source) {
-  // The library keeps the last of two equal keys without a word; a file that says two things must not be guessed at.
-  std::vector<std::set<std::string>> keys;
-  const auto check_keys = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw InputError(
-          fmt::format("{}: the key \"{}\" is given twice in one object", source, parsed.get<std::string>()));
-    }
-    return true;
-  };
+  FieldTracker tracker(source);
   try {
-    return json::parse(text.begin(), text.end(), check_keys);
+    return json::parse(text.begin(), text.end(), [&](int, json::parse_event_t event, const json& parsed) {
+      tracker.follow(event, parsed);
+      return true;
+    });
   } catch (const json::parse_error& error) {
-    // The library's text starts with "[json.exception.parse_error.101] ".
-    std::string_view reason = error.what();
-    if (const size_t end = reason.find("] "); end != reason.npos) reason.remove_prefix(end + 2);
-    throw InputError(fmt::format("{}: not valid JSON: {}", source, reason));
+    refuse(error, source, "");  // tells line and column
+  } catch (const json::exception& error) {
+    refuse(error, source, tracker.field());
   }
 }
 

@@ -11,8 +11,8 @@
 
 namespace stratum {
 
-// Parses JSON text. A syntax error or a key given twice in one object throws InputError; `source` is the name of the
-// file, for messages.
+// Parses JSON text. A syntax error, text that is no UTF-8, a number beyond a double's range or a key given twice in one
+// object throws InputError that names line and column, or the field; `source` is the name of the file, for messages.
 nlohmann::json parse_json(std::string_view text, const std::string& source);
 
 // A JSON value as one short line, for messages.

@@ -68,12 +68,6 @@ KernelParams params_from_json(JsonFields fields) {
   return params;
 }
 
-SpillAllowance allowance_from_json(JsonFields fields) {
-  SpillAllowance allowance{.bytes = fields.integer("bytes", 1, 1 << 20), .why = fields.text("why")};
-  fields.finish();
-  return allowance;
-}
-
 ManifestKernel kernel_from_json(JsonFields fields) {
   const auto small = [&](std::string_view name, int64_t min, int64_t max) {
     return static_cast<int32_t>(fields.integer(name, min, max));
@@ -87,7 +81,7 @@ ManifestKernel kernel_from_json(JsonFields fields) {
   JsonFields tile = fields.object("tile");
   for (const std::string& name : tile.names()) kernel.tile[name] = tile.integer(name, INT64_MIN, INT64_MAX);
   kernel.plan = fields.text("plan");
-  if (fields.has("allow_spills")) kernel.allow_spills = allowance_from_json(fields.object("allow_spills"));
+  if (fields.has("allow_spills")) kernel.allow_spills = spill_allowance_from_json(fields.object("allow_spills"));
   if (fields.has("ordered_reduction")) kernel.ordered_reduction = fields.text("ordered_reduction");
   kernel.build_key = hash_field(fields, "build_key");
   kernel.cubin = file_from_json(fields.object("cubin"));
@@ -166,6 +160,34 @@ When when_from_json(JsonFields fields) {
   if (fields.has("batch")) when.batch = range_from_json(fields, "batch");
   fields.finish();
   return when;
+}
+
+std::string describe_toolchain(const ToolchainVersions& versions) {
+  return fmt::format("NVRTC {} and ptxas {}", versions.nvrtc, versions.ptxas);
+}
+
+SpillAllowance spill_allowance_from_json(JsonFields fields) {
+  SpillAllowance allowance{.bytes = fields.integer("bytes", 1, 1 << 20), .why = fields.text("why")};
+  fields.finish();
+  return allowance;
+}
+
+KernelFacts ManifestKernel::facts() const {
+  return {.param_bytes = params.bytes,
+          .cluster = cluster,
+          .registers = registers,
+          .spill_bytes = spill_bytes,
+          .local_bytes = local_bytes,
+          .static_shared_bytes = static_shared_bytes};
+}
+
+void ManifestKernel::set_facts(const KernelFacts& facts) {
+  params.bytes = facts.param_bytes;
+  cluster = facts.cluster;
+  registers = facts.registers;
+  spill_bytes = facts.spill_bytes;
+  local_bytes = facts.local_bytes;
+  static_shared_bytes = facts.static_shared_bytes;
 }
 
 ordered_json kernel_to_json(const ManifestKernel& kernel) {

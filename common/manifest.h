@@ -60,6 +60,18 @@ struct KernelParams {
   bool operator==(const KernelParams&) const = default;
 };
 
+// What is known of a kernel only after it was compiled.
+struct KernelFacts {
+  int64_t param_bytes = 0;  // of the parameter struct
+  int32_t cluster = 1;      // blocks
+  int32_t registers = 0;    // a thread
+  int32_t spill_bytes = 0;  // stores + loads
+  int32_t local_bytes = 0;  // a thread
+  int32_t static_shared_bytes = 0;
+
+  bool operator==(const KernelFacts&) const = default;
+};
+
 struct ManifestKernel {
   std::string name;  // also the symbol
   KernelKey key;
@@ -81,6 +93,9 @@ struct ManifestKernel {
   int32_t local_bytes = 0;   // a thread
   int32_t static_shared_bytes = 0;
 
+  KernelFacts facts() const;
+  void set_facts(const KernelFacts& facts);
+
   bool operator==(const ManifestKernel&) const = default;
 };
 
@@ -89,6 +104,9 @@ struct ToolchainVersions {
 
   bool operator==(const ToolchainVersions&) const = default;
 };
+
+// "NVRTC 13.0.88 and ptxas 13.0.88", for messages.
+std::string describe_toolchain(const ToolchainVersions& versions);
 
 struct Manifest {
   ToolchainVersions toolchain;
@@ -106,6 +124,9 @@ nlohmann::ordered_json when_to_json(const When& when);
 
 // Reads an object with `seq_len` and `batch`, each [min, max] with null for open.
 When when_from_json(JsonFields fields);
+
+// Reads an object with `bytes` and `why`.
+SpillAllowance spill_allowance_from_json(JsonFields fields);
 
 // The file's text: the self-hash included, one line a kernel's field, equal manifests give equal texts.
 std::string serialise_manifest(const Manifest& manifest);

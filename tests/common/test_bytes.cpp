@@ -1,4 +1,5 @@
 // Hashes, compression, files.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -55,6 +56,11 @@ TEST_CASE("files: read, replace, errors with the path") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
   CHECK_THROWS_WITH(read_file(folder / "y"), (folder / "y").string() + ": cannot open: No such file or directory");
   CHECK_THROWS_WITH(read_file(folder), folder.string() + ": cannot read: Is a directory");
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(read_file(folder / "fifo"),
+                    (folder / "fifo").string() + ": expected a regular file, got a device, pipe or socket");
+  CHECK_THROWS_WITH(read_file("/dev/zero"), "/dev/zero: expected a regular file, got a device, pipe or socket");
+  std::filesystem::remove(folder / "fifo");
   CHECK_THROWS_AS(replace_file(folder / "no/y", ""), InputError);
   // A folder in the file's place: the rename fails, and the temporary file goes.
   std::filesystem::create_directories(folder / "d/inside");

@@ -17,6 +17,29 @@ TEST_CASE("json: syntax errors and keys given twice") {
   CHECK_THROWS_AS(parse_json("", "x.json"), InputError);
 }
 
+TEST_CASE("json: what the parser refuses is an error that names the field") {
+  CHECK_THROWS_WITH(parse_json("{\"a\": [{}, {\"b\": 1, \"c\": 1e400}]}", "x.json"),
+                    Catch::StartsWith("x.json: a[1].c: not valid JSON: number overflow parsing '1e400'"));
+  CHECK_THROWS_WITH(parse_json("{\"a\": [1, [2, 3], -1e999]}", "x.json"), Catch::StartsWith("x.json: a[2]: not valid"));
+  CHECK_THROWS_WITH(parse_json("1e400", "x.json"), Catch::StartsWith("x.json: not valid JSON: number overflow"));
+  for (const char* text : {"\\ud800", "\\udc00x", "\xff", "\xed\xa0\x80", "\xc3"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH(parse_json(std::string("{\"a\": {\"b\": \"") + text + "\"}}", "x.json"),
+                      Catch::StartsWith("x.json: not valid JSON: parse error at line 1, column "));
+    CHECK_THROWS_AS(parse_json(std::string("{\"") + text + "\": 1}", "x.json"), InputError);
+  }
+  CHECK(parse_json("{\"a\": \"\\ud83d\\ude00\"}", "x.json")["a"] == "\xf0\x9f\x98\x80");
+}
+
+TEST_CASE("json: a name with control characters is shown whole") {
+  const json document = {{std::string("a\0b", 3), 1}, {"c\x1b[31m", 2}};
+  JsonFields fields(document, "x.json");
+  fields.has("c\x1b[31m");
+  CHECK_THROWS_WITH(fields.finish(), "x.json: a\\u0000b: unknown field; accepted: c\\u001b[31m");
+  CHECK_THROWS_WITH(parse_json("{\"a\\u0000b\": 1, \"a\\u0000b\": 2}", "x.json"),
+                    "x.json: the key \"a\\u0000b\" is given twice in one object");
+}
+
 TEST_CASE("json: the nearest word is one that a slip of the hand could make") {
   const std::vector<std::string> words = {"tile_m", "tile_n", "stages"};
   CHECK(nearest_word("tiel_m", words) == "tile_m");
