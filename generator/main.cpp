@@ -7,6 +7,7 @@
 
 #include "common/input_error.h"
 #include "generator/command/commands.h"
+#include "generator/command/print_json.h"
 #include "generator/compile/toolchain_error.h"
 
 namespace stratum::gen {
@@ -19,7 +20,7 @@ int run_guarded(bool json, const std::function<int()>& command) {
   const auto fail = [&](const char* kind, const std::string& message, int code) {
     if (json) {
       const nlohmann::ordered_json result = {{"ok", false}, {"error", {{"kind", kind}, {"message", message}}}};
-      fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      print_json(result);
     }
     fmt::print(stderr, "stratum-gen: {}\n", message);
     return code;
@@ -95,6 +96,7 @@ int run(int argc, char** argv) {
   CLI::App* verify_command = app.add_subcommand("verify", "Rebuild every kernel and compare it with the pack");
   add_sources(verify_command, verify);
   add_pack(verify_command, verify);
+  verify_command->add_option("--cache", verify.cache, "Folder of the build cache, for logs")->capture_default_str();
   verify_command->add_flag("--keys", verify.keys, "Compare build keys and hashes only: no compiler, a second");
   add_jobs(verify_command, verify.jobs);
   add_json(verify_command, verify.json);

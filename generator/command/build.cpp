@@ -10,6 +10,7 @@
 #include "generator/command/commands.h"
 #include "generator/command/pack_table.h"
 #include "generator/command/parallel.h"
+#include "generator/command/print_json.h"
 #include "generator/command/work_list.h"
 #include "generator/pack/pack_folder.h"
 
@@ -59,12 +60,7 @@ ManifestKernel refreshed_row(const WorkItem& item, const ManifestKernel& old) {
   ManifestKernel row = planned_row(item);
   row.cubin = old.cubin;
   row.ptx = old.ptx;
-  row.params.bytes = old.params.bytes;
-  row.cluster = old.cluster;
-  row.registers = old.registers;
-  row.spill_bytes = old.spill_bytes;
-  row.local_bytes = old.local_bytes;
-  row.static_shared_bytes = old.static_shared_bytes;
+  row.set_facts(old.facts());
   return row;
 }
 
@@ -77,6 +73,14 @@ std::optional<Manifest> old_manifest(const PackFolder& pack) {
   }
 }
 
+// With --only rows of the old pack stay, and a pack has one toolchain.
+void check_same_toolchain(const BuildOptions& options, const Manifest& old, const ToolchainPin& pin) {
+  if (old.toolchain == pin.versions) return;
+  throw InputError(fmt::format(
+      "--only: the kernels it would keep in {} were made by {}, but {} pins {}; build without --only",
+      options.out.string(), describe_toolchain(old.toolchain), pin.file.string(), describe_toolchain(pin.versions)));
+}
+
 void report(const BuildOptions& options, const Manifest& manifest, const NewPack& pack, bool changed) {
   if (options.json) {
     ordered_json result = {{"ok", true},
@@ -86,7 +90,7 @@ void report(const BuildOptions& options, const Manifest& manifest, const NewPack
                            {"cached", pack.cached},
                            {"compiled", pack.compiled},
                            {"kernels", kernels_to_json(manifest.kernels)}};
-    fmt::print("{}\n", result.dump(2));
+    print_json(result);
     return;
   }
   fmt::print("{}\n{} kernels in {}: {} kept, {} from the cache, {} compiled; {}\n", pack_table(manifest.kernels),
@@ -111,6 +115,7 @@ int run_build(const BuildOptions& options) {
                           [&] { fmt::print(stderr, "waiting for another build of {}\n", options.out.string()); });
   const std::optional<Manifest> old = old_manifest(folder);
 
+  if (old && !options.only.empty()) check_same_toolchain(options, *old, pin);
   NewPack pack;
   if (old) {
     for (const ManifestKernel& row : old->kernels) {

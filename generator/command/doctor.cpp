@@ -12,6 +12,7 @@
 #include "generator/command/commands.h"
 #include "generator/command/pack_check.h"
 #include "generator/command/parallel.h"
+#include "generator/command/print_json.h"
 #include "generator/command/work_list.h"
 #include "generator/plan/build_key.h"
 
@@ -116,7 +117,7 @@ void print(const ordered_json& value, const std::string& indent) {
 }  // namespace
 
 int run_doctor(const DoctorOptions& options) {
-  ordered_json result;
+  ordered_json result = {{"ok", true}};
   const auto add = [&](const char* part, const std::function<ordered_json()>& describe) {
     try {
       result[part] = describe();
@@ -129,8 +130,9 @@ int run_doctor(const DoctorOptions& options) {
   add("pack", [&] { return describe_pack(options); });
   add("driver", describe_driver);
   if (options.json) {
-    fmt::print("{}\n", result.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(result);
   } else {
+    result.erase("ok");
     print(result, "");
   }
   return kDone;

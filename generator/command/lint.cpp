@@ -6,6 +6,7 @@
 #include "common/file.h"
 #include "common/manifest.h"
 #include "generator/command/commands.h"
+#include "generator/command/print_json.h"
 #include "generator/compile/ptx_lint.h"
 
 namespace stratum::gen {
@@ -18,20 +19,12 @@ struct Linted {
   std::vector<LintFinding> findings;
 };
 
-LintRules rules_of(const ManifestKernel& kernel) {
-  return {.symbol = kernel.name,
-          .target = kernel.key.arch,
-          .block = kernel.block,
-          .local_bytes = kernel.allow_spills ? kernel.allow_spills->bytes : 0,
-          .ordered_reduction = kernel.ordered_reduction.has_value()};
-}
-
 std::vector<Linted> lint_everything(const LintOptions& options) {
   std::vector<Linted> linted;
   for (const auto& file : options.files) linted.push_back({file.string(), lint_ptx(read_file(file), {}).findings});
   if (!options.files.empty()) return linted;
   for (const ManifestKernel& kernel : read_manifest(options.pack).kernels) {
-    const LintReport report = lint_ptx(read_pack_file(options.pack, kernel.ptx), rules_of(kernel));
+    const LintReport report = lint_ptx(read_pack_file(options.pack, kernel.ptx), lint_rules(kernel));
     linted.push_back({kernel.name, report.findings});
     if (report.facts.params == 1 && report.facts.param_bytes != kernel.params.bytes) {
       linted.back().findings.push_back({0, fmt::format("parameters of {} bytes, but the manifest says {}",
@@ -56,7 +49,7 @@ int run_lint(const LintOptions& options) {
   }
   if (options.json) {
     const ordered_json result = {{"ok", count == 0}, {"checked", linted.size()}, {"findings", rows}};
-    fmt::print("{}\n", result.dump(2));
+    print_json(result);
   } else {
     fmt::print("{} checked, {} findings\n", linted.size(), count);
   }

@@ -6,6 +6,7 @@
 
 #include "generator/command/commands.h"
 #include "generator/command/pack_table.h"
+#include "generator/command/print_json.h"
 #include "generator/command/work_list.h"
 
 namespace stratum::gen {
@@ -18,8 +19,7 @@ int run_list(const ListOptions& options) {
     });
   });
   if (options.json) {
-    const nlohmann::ordered_json result = {{"pack", options.pack.string()}, {"kernels", kernels_to_json(kernels)}};
-    fmt::print("{}\n", result.dump(2));
+    print_json({{"ok", true}, {"pack", options.pack.string()}, {"kernels", kernels_to_json(kernels)}});
   } else {
     fmt::print("{}{} kernels in {}\n", pack_table(kernels), kernels.size(), options.pack.string());
   }

@@ -42,6 +42,7 @@ struct VerifyOptions {
   std::filesystem::path templates = "templates";
   std::vector<std::filesystem::path> plans;
   std::filesystem::path pack = "cubins";
+  std::filesystem::path cache = "build/cache";  // only its folder of logs is used
   std::string toolchain = "auto";
   int jobs = 0;
   bool keys = false;

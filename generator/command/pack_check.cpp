@@ -18,12 +18,7 @@ std::string changed_fields(const ManifestKernel& row, const ManifestKernel& plan
   ManifestKernel expected = planned;
   expected.cubin = row.cubin;
   expected.ptx = row.ptx;
-  expected.params.bytes = row.params.bytes;
-  expected.cluster = row.cluster;
-  expected.registers = row.registers;
-  expected.spill_bytes = row.spill_bytes;
-  expected.local_bytes = row.local_bytes;
-  expected.static_shared_bytes = row.static_shared_bytes;
+  expected.set_facts(row.facts());
   if (row == expected) return "";
   const nlohmann::ordered_json has = kernel_to_json(row), wants = kernel_to_json(expected);
   std::set<std::string> fields;
@@ -45,8 +40,8 @@ std::vector<Difference> check_pack(const std::vector<WorkItem>& items, const Man
   std::vector<Difference> differences;
   if (manifest.toolchain != pin.versions) {
     differences.push_back({"changed", std::string(kManifestFile),
-                           fmt::format("made by NVRTC {} and ptxas {}, pinned are {} and {}", manifest.toolchain.nvrtc,
-                                       manifest.toolchain.ptxas, pin.versions.nvrtc, pin.versions.ptxas)});
+                           fmt::format("made by {}, pinned are {}", describe_toolchain(manifest.toolchain),
+                                       describe_toolchain(pin.versions))});
   }
   std::map<std::string, const WorkItem*> planned;
   for (const WorkItem& item : items) planned.emplace(item.spec().name, &item);

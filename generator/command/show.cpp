@@ -1,15 +1,14 @@
 // stratum-gen show: one kernel's key, plan, resources and code.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "common/file.h"
 #include "common/input_error.h"
 #include "common/json_fields.h"
 #include "generator/command/commands.h"
 #include "generator/command/pack_table.h"
+#include "generator/command/print_json.h"
 #include "generator/compile/child_process.h"
 #include "generator/compile/toolchain.h"
 #include "generator/compile/toolchain_error.h"
@@ -31,21 +30,14 @@ const ManifestKernel& find_kernel(const Manifest& manifest, const ShowOptions& o
 
 // nvdisasm or cuobjdump, with the arguments that go before the file.
 std::vector<std::string> find_disassembler() {
-  std::vector<fs::path> folders;
-  const char* path = std::getenv("PATH");
-  std::istringstream parts(path != nullptr ? path : "");
-  for (std::string part; std::getline(parts, part, ':');) folders.emplace_back(part);
-  if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(fs::path(home) / "bin");
-  folders.emplace_back("/usr/local/cuda/bin");
-  for (const fs::path& folder : wheel_folders(".")) folders.push_back(folder / "bin");
-  for (const fs::path& folder : folders) {
+  for (const fs::path& folder : program_folders(".")) {
     if (const fs::path program = folder / "nvdisasm"; fs::exists(program)) return {program.string(), "-c"};
     if (const fs::path program = folder / "cuobjdump"; fs::exists(program)) return {program.string(), "-sass"};
   }
   throw ToolchainError(
       "--sass needs nvdisasm or cuobjdump on PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin or among the packages of "
-      ".venv, "
-      "and there is neither; the CUDA toolkit has both, the Python wheel nvidia-cuda-nvdisasm the first");
+      ".venv, and "
+      "there is neither; the CUDA toolkit has both, the Python wheel nvidia-cuda-nvdisasm the first");
 }
 
 std::string disassemble(const std::string& cubin) {
@@ -92,10 +84,11 @@ int run_show(const ShowOptions& options) {
   const std::string ptx = options.ptx ? read_pack_file(options.pack, kernel.ptx) : "";
   const std::string sass = options.sass ? disassemble(read_pack_file(options.pack, kernel.cubin)) : "";
   if (options.json) {
-    ordered_json result = kernels_to_json({kernel})[0];
+    ordered_json result = {{"ok", true}};
+    result.update(kernels_to_json({kernel})[0]);
     if (options.ptx) result["ptx_text"] = ptx;
     if (options.sass) result["sass_text"] = sass;
-    fmt::print("{}\n", result.dump(2));
+    print_json(result);
   } else if (options.ptx || options.sass) {
     fmt::print("{}{}", ptx, sass);
   } else {

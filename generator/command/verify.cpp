@@ -9,17 +9,18 @@
 #include "common/sha256.h"
 #include "generator/command/commands.h"
 #include "generator/command/pack_check.h"
+#include "generator/command/print_json.h"
 #include "generator/command/work_list.h"
-#include "generator/compile/child_process.h"
+#include "generator/pack/build_cache.h"
 
 namespace stratum::gen {
 namespace {
 
 using nlohmann::ordered_json;
 
-// Compiles every kernel, without the cache, and compares its files with the pack's rows.
+// Compiles every kernel, whatever the cache holds, and compares its files with the pack's rows.
 std::vector<Difference> rebuild(const std::vector<WorkItem>& items, const Manifest& manifest,
-                                const Toolchain& toolchain, int jobs) {
+                                const Toolchain& toolchain, const std::filesystem::path& logs, int jobs) {
   std::vector<const WorkItem*> all;
   for (const WorkItem& item : items) all.push_back(&item);
   std::mutex mutex;
@@ -37,13 +38,11 @@ std::vector<Difference> rebuild(const std::vector<WorkItem>& items, const Manife
       differences.push_back(
           {"different", row->name, fmt::format("cubin hashes to {}, the pack's to {}", cubin, row->cubin.sha256)});
     }
-    const KernelFacts facts{row->params.bytes, row->cluster,     row->registers,
-                            row->spill_bytes,  row->local_bytes, row->static_shared_bytes};
-    if (facts != kernel.facts)
+    if (row->facts() != kernel.facts) {
       differences.push_back({"different", row->name, "the resources in its row are not the kernel's"});
+    }
   };
-  const TemporaryFolder logs;
-  for (const auto& [name, message] : compile_all(all, toolchain, logs.path(), jobs, compare)) {
+  for (const auto& [name, message] : compile_all(all, toolchain, logs, jobs, compare)) {
     differences.push_back({"different", name, "does not build: " + message});
   }
   return differences;
@@ -60,7 +59,7 @@ void report(const VerifyOptions& options, const Manifest& manifest, const std::v
                                  {"checked", manifest.kernels.size()},
                                  {"rebuilt", !options.keys},
                                  {"differences", rows}};
-    fmt::print("{}\n", result.dump(2));
+    print_json(result);
     return;
   }
   for (const Difference& difference : differences) {
@@ -85,7 +84,8 @@ int run_verify(const VerifyOptions& options) {
   std::vector<Difference> differences = check_pack(items, manifest, options.pack, pin);
   if (!options.keys) {
     const Toolchain toolchain = find_toolchain(pin, options.toolchain, root);
-    std::ranges::move(rebuild(items, manifest, toolchain, options.jobs), std::back_inserter(differences));
+    std::ranges::move(rebuild(items, manifest, toolchain, BuildCache(options.cache).logs(), options.jobs),
+                      std::back_inserter(differences));
   }
   std::ranges::stable_sort(differences, {}, [](const Difference& d) { return std::tie(d.name, d.kind, d.what); });
   report(options, manifest, differences);

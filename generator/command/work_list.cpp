@@ -61,12 +61,7 @@ ManifestKernel built_row(const WorkItem& item, const BuiltKernel& kernel) {
   ManifestKernel row = planned_row(item);
   row.cubin = kernel.cubin;
   row.ptx = kernel.ptx;
-  row.params.bytes = kernel.facts.param_bytes;
-  row.cluster = kernel.facts.cluster;
-  row.registers = kernel.facts.registers;
-  row.spill_bytes = kernel.facts.spill_bytes;
-  row.local_bytes = kernel.facts.local_bytes;
-  row.static_shared_bytes = kernel.facts.static_shared_bytes;
+  row.set_facts(kernel.facts);
   return row;
 }
 

@@ -6,6 +6,7 @@
 #include "common/input_error.h"
 #include "generator/compile/ptx_lint.h"
 #include "generator/compile/ptxas.h"
+#include "generator/compile/toolchain_error.h"
 #include "generator/plan/arch.h"
 
 namespace stratum::gen {
@@ -15,40 +16,63 @@ namespace {
 // changes between versions of ptxas, so the words count too.
 constexpr const char* kFatalWarnings[] = {"(C7512)", "(C7514)", "wgmma.mma_async instructions are serialized"};
 
-// What happened to one kernel, kept on disk.
+// What happened to one kernel, kept on disk however its compilation ends.
 class KernelLog {
  public:
-  KernelLog(std::filesystem::path path, const std::string& name) : path_(std::move(path)), name_(name) {}
+  KernelLog(const std::filesystem::path& folder, const std::string& name)
+      : name_(name), path_(folder / (name + ".log")), ptx_path_(folder / (name + ".ptx")) {
+    std::error_code ignored;  // of an earlier failure; there may be none
+    std::filesystem::remove(ptx_path_, ignored);
+  }
+  ~KernelLog() {
+    try {
+      if (!saved_) save();
+    } catch (const InputError&) {
+      // The exception under way says more than that its log could not be written.
+    }
+  }
+  KernelLog(const KernelLog&) = delete;
+  KernelLog& operator=(const KernelLog&) = delete;
 
   void add(std::string_view stage, std::string_view text) {
     if (!text.empty()) text_ += fmt::format("== {}\n{}{}", stage, text, text.ends_with('\n') ? "" : "\n");
   }
 
-  void save() const { replace_file(path_, text_); }
+  void save() {
+    replace_file(path_, text_);
+    saved_ = true;
+  }
 
-  [[noreturn]] void fail(std::string_view reason) const {
+  // Keeps the PTX in a file of its own, so that the line numbers of findings are its lines.
+  void keep_ptx(const std::string& ptx) {
+    replace_file(ptx_path_, ptx);
+    kept_ += fmt::format(", its PTX as {}", ptx_path_.string());
+  }
+
+  [[noreturn]] void fail(std::string_view reason) {
     save();
-    throw InputError(fmt::format("{}: {}\n{}(kept as {})", name_, reason, text_, path_.string()));
+    throw InputError(fmt::format("{}: {}\n{}{}", name_, reason, text_, where()));
+  }
+
+  // A compiler that failed for a reason of its own.
+  [[noreturn]] void fail(const ToolchainError& error) {
+    add("toolchain", error.what());
+    save();
+    throw ToolchainError(fmt::format("{}: {}\n{}", name_, error.what(), where()));
   }
 
  private:
-  std::filesystem::path path_;
+  std::string where() const { return fmt::format("(kept as {}{})", path_.string(), kept_); }
+
   std::string name_;
-  std::string text_;
+  std::filesystem::path path_, ptx_path_;
+  std::string text_, kept_;
+  bool saved_ = false;
 };
 
 std::string join_lines(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
 
-}  // namespace
-
-LintRules lint_rules(const KernelSpec& spec) {
-  return {.symbol = spec.name,
-          .target = spec.key.arch,
-          .block = spec.block,
-          .local_bytes = spec.allow_spills ? spec.allow_spills->bytes : 0,
-          .ordered_reduction = spec.ordered_reduction.has_value()};
-}
-
+// Why a kernel's resources break its plan; empty if they don't.
 std::vector<std::string> resource_problems(const KernelSpec& spec, const KernelFacts& facts) {
   const Arch& arch = *find_arch(spec.key.arch);
   const int64_t allowed = spec.allow_spills ? spec.allow_spills->bytes : 0;
@@ -69,10 +93,8 @@ std::vector<std::string> resource_problems(const KernelSpec& spec, const KernelF
   return problems;
 }
 
-CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inputs,
-                              const std::filesystem::path& logs) {
+CompiledKernel compile(const Toolchain& toolchain, const BuildInputs& inputs, KernelLog& log) {
   const KernelSpec& spec = inputs.spec;
-  KernelLog log(logs / (spec.name + ".log"), spec.name);
   CompiledKernel kernel;
 
   NvrtcResult compiled =
@@ -85,17 +107,16 @@ CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inp
   const LintReport lint = lint_ptx(kernel.ptx, lint_rules(spec));
   if (!lint.findings.empty()) {
     for (const LintFinding& finding : lint.findings) log.add("lint", describe_finding(finding));
-    log.add("PTX", kernel.ptx);
-    log.save();
-    std::string reasons;
-    for (const LintFinding& finding : lint.findings) reasons += "\n  " + describe_finding(finding);
-    throw InputError(fmt::format("{}: its PTX breaks the rules ({}; PTX and log kept as {}){}", spec.name, spec.place,
-                                 (logs / (spec.name + ".log")).string(), reasons));
+    log.keep_ptx(kernel.ptx);
+    log.fail(fmt::format("its PTX breaks the rules ({})", spec.place));
   }
 
   PtxasResult assembled = run_ptxas(toolchain.ptxas, kernel.ptx, inputs.ptxas_options);
   log.add("ptxas", assembled.log);
-  if (!assembled.ok) log.fail(fmt::format("ptxas refuses the PTX of {}", spec.source));
+  if (!assembled.ok) {
+    log.keep_ptx(kernel.ptx);
+    log.fail(fmt::format("ptxas refuses the PTX of {}", spec.source));
+  }
   kernel.cubin = std::move(assembled.cubin);
   const PtxasReport report = parse_ptxas_log(assembled.log, spec.name);
   for (const char* warning : kFatalWarnings) {
@@ -111,8 +132,21 @@ CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inp
   if (const auto problems = resource_problems(spec, kernel.facts); !problems.empty()) {
     log.fail(fmt::format("{} ({})", join_lines(problems), spec.place));
   }
-  log.save();
   return kernel;
+}
+
+}  // namespace
+
+CompiledKernel compile_kernel(const Toolchain& toolchain, const BuildInputs& inputs,
+                              const std::filesystem::path& logs) {
+  KernelLog log(logs, inputs.spec.name);
+  try {
+    CompiledKernel kernel = compile(toolchain, inputs, log);
+    log.save();
+    return kernel;
+  } catch (const ToolchainError& error) {
+    log.fail(error);
+  }
 }
 
 }  // namespace stratum::gen

@@ -71,6 +71,14 @@ int64_t type_bytes(std::string_view type) {
   return type.ends_with("x2") ? 2 * bytes : bytes;
 }
 
+// A PTX integer: decimal, 0x hexadecimal, 0b binary, 0 octal, with or without the U of unsigned ones.
+int64_t integer_of(const std::string& literal) {
+  if (literal.starts_with("0b") || literal.starts_with("0B")) {
+    return std::strtoll(literal.c_str() + 2, nullptr, 2);
+  }
+  return std::strtoll(literal.c_str(), nullptr, 0);
+}
+
 class Linter {
  public:
   Linter(std::string_view ptx, const LintRules& rules) : rules_(rules), tokens_(tokenise(ptx)) {}
@@ -141,7 +149,7 @@ class Linter {
   int64_t product_after(size_t index) const {
     int64_t product = 1;
     for (size_t i = index + 1; i < tokens_.size(); i += 2) {
-      product *= std::strtoll(tokens_[i].text.c_str(), nullptr, 10);
+      product *= integer_of(tokens_[i].text);
       if (i + 1 >= tokens_.size() || tokens_[i + 1].text != ",") break;
     }
     return product;
@@ -163,7 +171,7 @@ class Linter {
       } else if (text[0] == '.' && element == 0) {
         element = type_bytes(text);
       } else if (text == "[" && index + 1 < tokens_.size() && tokens_[index + 1].text != "]") {
-        count *= std::strtoll(tokens_[++index].text.c_str(), nullptr, 10);
+        count *= integer_of(tokens_[++index].text);
       } else if (text == ",") {
         declaration.bytes += element * vector * count;  // another variable of the same type
         count = 1;

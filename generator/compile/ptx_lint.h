@@ -18,6 +18,16 @@ struct LintRules {
   bool ordered_reduction = false;     // cp.reduce ... add.f32 allowed
 };
 
+// The rules for a kernel, told by a plan (KernelSpec) or by a row of a manifest, which name these fields alike.
+template <class Kernel>
+LintRules lint_rules(const Kernel& kernel) {
+  return {.symbol = kernel.name,
+          .target = kernel.key.arch,
+          .block = kernel.block,
+          .local_bytes = kernel.allow_spills ? kernel.allow_spills->bytes : 0,
+          .ordered_reduction = kernel.ordered_reduction.has_value()};
+}
+
 struct LintFinding {
   size_t line = 0;  // from 1; 0 for the file as a whole
   std::string message;
@@ -43,7 +53,8 @@ struct LintReport {
 //  - no floating-point atom, red, cp.reduce or multimem: their order, and so the sum's bits, would change between runs.
 //    A tensor cp.reduce counts, since its type is in the tensor map. ordered_reduction permits cp.reduce with .add.f32;
 //  - exactly one entry, named after the symbol, with one parameter; the target is the plan's;
-//  - no local memory beyond the allowance.
+//  - launch bounds, if the PTX has any, are of the plan's threads;
+//  - no alloca, whose local memory has no bound, and no declared local memory beyond the allowance.
 LintReport lint_ptx(std::string_view ptx, const LintRules& rules);
 
 // "line 12: message" or "message".

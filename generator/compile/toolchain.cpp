@@ -25,20 +25,28 @@ struct Place {
 
 constexpr const char* kLibraryFolders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
 
-void add_variable(std::vector<Place>& places, const char* name, const std::string& origin) {
-  const char* value = std::getenv(name);
-  if (value != nullptr && *value != '\0') places.push_back({origin, value});
+// Where a CUDA toolkit is kept by custom.
+std::vector<fs::path> toolkit_folders() {
+  std::vector<fs::path> folders;
+  if (const char* home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0') folders.emplace_back(home);
+  folders.emplace_back("/usr/local/cuda");
+  return folders;
+}
+
+std::vector<fs::path> path_folders() {
+  std::vector<fs::path> folders;
+  const char* path = std::getenv("PATH");
+  std::istringstream parts(path != nullptr ? path : "");
+  for (std::string part; std::getline(parts, part, ':');) folders.emplace_back(part);
+  return folders;
 }
 
 std::vector<Place> system_places() {
   std::vector<Place> places;
-  add_variable(places, "CUDA_HOME", "system");
-  places.push_back({"system", "/usr/local/cuda"});
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const fs::path& folder : toolkit_folders()) places.push_back({"system", folder});
+  for (const fs::path& folder : path_folders()) {
     std::error_code error;
-    const fs::path program = fs::canonical(fs::path(folder) / "ptxas", error);
+    const fs::path program = fs::canonical(folder / "ptxas", error);
     if (!error) places.push_back({"system", program.parent_path().parent_path()});
   }
   return places;
@@ -112,9 +120,10 @@ std::optional<Toolchain> open_place(const Place& place, const ToolchainPin& pin,
 
 }  // namespace
 
-std::vector<fs::path> wheel_folders(const fs::path& root) {
-  std::vector<fs::path> folders;
-  for (const Place& place : wheel_places(root)) folders.push_back(place.folder);
+std::vector<fs::path> program_folders(const fs::path& root) {
+  std::vector<fs::path> folders = path_folders();
+  for (const fs::path& folder : toolkit_folders()) folders.push_back(folder / "bin");
+  for (const Place& place : wheel_places(root)) folders.push_back(place.folder / "bin");
   return folders;
 }
 
@@ -143,9 +152,9 @@ Toolchain find_toolchain(const ToolchainPin& pin, const std::string& choice, con
     looked_at += fmt::format("  {}: {}\n", place.folder.string(), finding);
   }
   throw ToolchainError(
-      fmt::format("no toolchain with exactly NVRTC {} and ptxas {} (pinned by {}). Looked at:\n{}"
+      fmt::format("no toolchain with exactly {} (pinned by {}). Looked at:\n{}"
                   "Install it with\n  {} -m pip install --no-deps {}\n",
-                  pin.versions.nvrtc, pin.versions.ptxas, pin.file.string(), looked_at,
+                  describe_toolchain(pin.versions), pin.file.string(), looked_at,
                   (root / ".venv/bin/python").lexically_normal().string(), fmt::join(pin.wheels, " ")));
 }
 

@@ -28,8 +28,9 @@ struct Toolchain {
   std::string origin;  // "system" or "wheels" or a folder
 };
 
-// Folders that may hold bin/ and lib/ of the CUDA wheels: of `root`/.venv and of $VIRTUAL_ENV. Not all need exist.
-std::vector<std::filesystem::path> wheel_folders(const std::filesystem::path& root);
+// Folders that may hold programs of CUDA: those on PATH, then bin/ of $CUDA_HOME, of /usr/local/cuda, and of the wheels
+// in `root`/.venv or $VIRTUAL_ENV. Not all need exist.
+std::vector<std::filesystem::path> program_folders(const std::filesystem::path& root);
 
 // Where to look. "auto": the machine's CUDA, then the wheels of `root`/.venv or $VIRTUAL_ENV; "system" or "wheels":
 // that alone; anything else: a folder, either of a CUDA toolkit, or of Python packages (site-packages, or a virtual

@@ -21,8 +21,6 @@ class PackFolder {
   PackFolder(const PackFolder&) = delete;
   PackFolder& operator=(const PackFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-
   // The manifest, or nothing if there is none. One that cannot be read throws InputError.
   std::optional<Manifest> manifest() const;
 

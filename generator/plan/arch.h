@@ -12,9 +12,8 @@ inline constexpr int kMaxRegisters = 255;  // a thread, on every target
 inline constexpr int kMaxThreads = 1024;   // a block, on every target
 
 struct Arch {
-  std::string_view name;    // "sm_80"
-  std::string_view serves;  // compute capabilities that run its cubins
-  int max_shared_bytes;     // a block, on the smallest GPU served
+  std::string_view name;  // "sm_80"
+  int max_shared_bytes;   // a block, on the smallest GPU that its cubins cover (common/arch_coverage.h)
   // Of the SM of the GPU that the target is named after, for the occupancy printed in tables.
   int sm_shared_bytes;
   int sm_warps;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/arch_coverage.h"
 #include "common/file.h"
 #include "common/input_error.h"
 #include "common/json_fields.h"
@@ -117,11 +118,7 @@ class PlanReader {
     if (spec.when.always() && !last) {
       fields.reject("when", "required of every variant but the last, or the ones after it are never launched");
     }
-    if (fields.has("allow_spills")) {
-      JsonFields allowance = fields.object("allow_spills");
-      spec.allow_spills = {.bytes = allowance.integer("bytes", 1, 1 << 20), .why = allowance.text("why")};
-      allowance.finish();
-    }
+    if (fields.has("allow_spills")) spec.allow_spills = spill_allowance_from_json(fields.object("allow_spills"));
     if (fields.has("ordered_reduction")) spec.ordered_reduction = fields.text("ordered_reduction");
     spec.tile = read_tile(fields, operation);
     fields.finish();
@@ -135,8 +132,23 @@ class PlanReader {
       spec.key.operation = operation.name;
       spec.key.dtype = dtype;
       spec.name = kernel_name(spec.key, operation.mnemonic, spec.suffix);
+      check_name_length(operation, spec);
       specs_.push_back(spec);
     }
+  }
+
+  // A kernel's files in pack and cache are named after it. The flags are to blame where it would fit without them, else
+  // the family's words are.
+  void check_name_length(const Operation& operation, const KernelSpec& spec) const {
+    if (spec.name.size() <= kMaxKernelName) return;
+    const std::string message = fmt::format(
+        "gives a kernel's name of {} characters; accepted: up to {}, since its files are named after it: {}",
+        spec.name.size(), kMaxKernelName, spec.name);
+    KernelKey bare = spec.key;
+    bare.flags.clear();
+    if (kernel_name(bare, operation.mnemonic, spec.suffix).size() <= kMaxKernelName) fields_.reject("flags", message);
+    throw InputError(fmt::format("{}: {} (\"family\", \"mnemonic\" and \"suffix\" in {}/family.json)", spec.place,
+                                 message, family_.folder));
   }
 
   std::map<std::string, int64_t> read_tile(JsonFields& fields, const Operation& operation) const {
@@ -178,7 +190,7 @@ class PlanReader {
       fields.reject("tile",
                     fmt::format("needs {} bytes of shared memory a block (\"{}\"); accepted on {}, which serves "
                                 "{}: from 0 to {}",
-                                shared_bytes, operation.shared_bytes.text(), arch_->name, arch_->serves,
+                                shared_bytes, operation.shared_bytes.text(), arch_->name, covered_devices(arch_->name),
                                 arch_->max_shared_bytes));
     }
     const int64_t registers = evaluate("registers", operation.registers);
@@ -200,25 +212,46 @@ class PlanReader {
   std::vector<KernelSpec> specs_;
 };
 
-std::vector<fs::path> plan_files(const std::vector<fs::path>& paths) {
+std::vector<fs::path> plan_files(const std::vector<fs::path>& paths, std::vector<std::string>& problems) {
   std::set<fs::path> files;  // sorted, and a file named twice is one plan
+  const auto add = [&](const fs::path& path) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error) {
+      problems.push_back(fmt::format("{}: no such plan file or folder", path.string()));
+    } else {
+      files.insert(real);
+    }
+  };
   for (const fs::path& path : paths) {
-    if (!fs::exists(path)) throw InputError(fmt::format("{}: no such plan file or folder", path.string()));
-    if (!fs::is_directory(path)) {
-      files.insert(fs::canonical(path));
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      add(path);
       continue;
     }
     for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".json") files.insert(fs::canonical(entry.path()));
+      if (entry.path().extension() == ".json") add(entry.path());
     }
   }
   return {files.begin(), files.end()};
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    json(text).dump();
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
 // A plan's name in the manifest must be the same on every machine.
 std::string portable_name(const fs::path& templates, const fs::path& plan) {
   const fs::path relative = plan.lexically_relative(fs::canonical(templates));
-  return relative.empty() || *relative.begin() == ".." ? plan.filename().string() : relative.generic_string();
+  const std::string name =
+      relative.empty() || *relative.begin() == ".." ? plan.filename().string() : relative.generic_string();
+  if (!is_utf8(name)) throw InputError(fmt::format("{}: a plan's file name must be UTF-8", plan.string()));
+  return name;
 }
 
 void check_unique(const std::vector<KernelSpec>& specs, std::vector<std::string>& problems) {
@@ -244,17 +277,20 @@ void check_unique(const std::vector<KernelSpec>& specs, std::vector<std::string>
 }  // namespace
 
 std::vector<KernelSpec> read_plans(const fs::path& templates, const std::vector<fs::path>& paths) {
-  if (!fs::is_directory(templates)) throw InputError(fmt::format("{}: no such templates folder", templates.string()));
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (!fs::is_directory(templates, ignored)) {
+    throw InputError(fmt::format("{}: no such templates folder", templates.string()));
+  }
   std::vector<KernelSpec> specs;
   std::vector<std::string> problems;
   std::map<std::string, Family> families;
-  for (const fs::path& path : plan_files(paths)) {
+  for (const fs::path& path : plan_files(paths, problems)) {
     try {
       const std::string source = fs::proximate(path).string();
       const json document = parse_json(read_file(path), source);
       JsonFields fields(document, source);
       const std::string folder = fields.text("family");
-      if (!fs::exists(templates / folder / "family.json")) {
+      if (!fs::exists(templates / folder / "family.json", ignored)) {
         fields.fail("family", fmt::format("a folder under {} with a family.json", templates.string()));
       }
       if (!families.contains(folder)) families.emplace(folder, read_family(templates, folder));

@@ -6,12 +6,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/kernel_key.h"
 #include "common/manifest.h"
 
 namespace stratum::gen {
+
+// Characters of a kernel's name: the longest file named after it, NAME-HASH8.cubin.zst, must have at most 255.
+inline constexpr size_t kMaxKernelName = 255 - std::string_view("-01234567.cubin.zst").size();
 
 // A kernel to build. Everything in it comes from a plan and its family.
 struct KernelSpec {

@@ -32,8 +32,6 @@ class SourceTree {
  public:
   explicit SourceTree(std::filesystem::path root) : root_(std::move(root)) {}
 
-  const std::filesystem::path& root() const { return root_; }
-
   // A file's text; `name` is relative to the folder and may not leave it. Throws InputError.
   const std::string& text(const std::string& name);
 

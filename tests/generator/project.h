@@ -56,8 +56,8 @@ class Project {
   TemporaryFolder folder_;
 };
 
-// Whether the pinned compilers are there; prints why a test is skipped if not.
-bool have_toolchain();
+// Fails the test, with what helps, unless the pinned compilers are there.
+void require_toolchain();
 
 // What `function` throws, which must be an InputError.
 std::string input_error(const std::function<void()>& function);

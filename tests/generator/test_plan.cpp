@@ -199,6 +199,63 @@ TEST_CASE("plan: every broken file is reported at once") {
   CHECK(message.find("plan.json: arch: expected") != std::string::npos);
 }
 
+TEST_CASE("plan: what the JSON parser refuses leaves the other broken files reported") {
+  const Project project;
+  json bad = Project::plan(kScale);
+  bad["arch"] = "sm_1";
+  project.only_plan(bad);
+  const std::string good = Project::plan(kScale).dump();
+  const auto with_threads = [&](const std::string& value) {
+    std::string text = good;
+    return text.replace(text.find("\"threads\":64"), 12, "\"threads\":" + value);
+  };
+  project.write("templates/plans/huge.json", with_threads("1e400"));
+  project.write("templates/plans/latin.json", with_threads("\"\xe9\""));
+  project.write("templates/plans/surrogate.json", with_threads("\"\\ud800\""));
+  project.write("templates/plans/zero.json", with_threads("64, \"a\\u0000b\": 1"));
+  std::filesystem::create_symlink("nowhere", project.templates() / "plans/dangling.json");
+  const std::string message = input_error([&] { read_plans(project.templates(), {project.templates() / "plans"}); });
+  CAPTURE(message);
+  for (const char* part : {"huge.json: kernels.scale.tile.threads: not valid JSON: number overflow parsing '1e400'",
+                           "latin.json: not valid JSON: parse error at line 1, column ",
+                           "surrogate.json: not valid JSON: parse error at line 1, column ",
+                           "zero.json: kernels.scale.tile.a\\u0000b: unknown field; accepted: items, threads",
+                           "dangling.json: no such plan file or folder", "plan.json: arch: expected"}) {
+    CHECK_THAT(message, Catch::Contains(part));
+  }
+}
+
+TEST_CASE("plan: a kernel's name must leave room in the names of its files") {
+  const Project project;
+  json plan = Project::plan(kScale);
+  const std::string bare = read(project, plan)[0].name;
+  const size_t longest = kMaxKernelName - bare.size() - 1;
+  plan["flags"] = {std::string(longest, 'a')};
+  CHECK(read(project, plan)[0].name.size() == 236);
+  plan["flags"] = {std::string(longest + 1, 'a')};
+  CHECK_THAT(
+      refusal(project, plan),
+      Catch::StartsWith("plan.json: flags: gives a kernel's name of 237 characters; accepted: up to 236, since"));
+
+  project.edit("templates/fake/family.json", "\"mnemonic\": \"scale\"",
+               "\"mnemonic\": \"" + std::string(300, 'm') + "\"");
+  CHECK_THAT(refusal(project, Project::plan(kScale)),
+             Catch::StartsWith("plan.json: kernels.scale: gives a kernel's name of ") &&
+                 Catch::Contains("accepted: up to 236") && Catch::EndsWith("in fake/family.json)"));
+
+  plan = Project::plan(kScale);
+  plan["family"] = std::string(300, 'f');
+  CHECK_THAT(refusal(project, plan), Catch::StartsWith("plan.json: family: expected a folder under "));
+}
+
+TEST_CASE("plan: a file's name that the manifest cannot hold") {
+  const Project project;
+  project.only_plan(Project::plan(kScale));
+  project.write("templates/plans/caf\xe9.json", Project::plan(kScale).dump());
+  CHECK_THAT(input_error([&] { read_plans(project.templates(), {project.templates() / "plans"}); }),
+             Catch::Contains("caf\xe9.json: a plan's file name must be UTF-8"));
+}
+
 TEST_CASE("family: refusals") {
   const Project project;
   const auto refused = [&](const std::string& old_text, const std::string& new_text) {

@@ -132,6 +132,11 @@ TEST_CASE("lint: local memory") {
   LintRules allowed = rules();
   allowed.local_bytes = 160;
   CHECK(findings(ptx_with(body), allowed).empty());
+  for (const char* count : {"0x100", "0X100", "0x100U", "0b100000000", "0400", "256", "256U"}) {
+    CAPTURE(count);
+    CHECK(findings_in(std::string("\t.local .b8 loc[") + count + "];") ==
+          std::vector<std::string>{"declares 256 bytes of local memory a thread; allowed: 0"});
+  }
   CHECK(findings_in("\talloca.u64 %rd1, %rd2;").size() == 1);
 }
 
