@@ -101,7 +101,7 @@ typedef struct stratum_memory {
 /* STRATUM_ABI_VERSION of the library. */
 int32_t stratum_abi_version(void);
 
-/* What failed last on this thread; valid until the next call on it. Never null. */
+/* What failed last on this thread; valid until the next failure on it, calls that succeed leave it alone. Never null. */
 const char* stratum_error_message(void);
 
 /* The key (for STRATUM_CONFIG_ERROR) or argument that the last failure of this thread names; "" if none. Never null. */

@@ -30,11 +30,11 @@ stratum_status report(stratum_status status, std::string argument, std::string m
   return status;
 }
 
-// Runs the body of a function of the interface: no exception leaves it.
+// Runs the body of a function of the interface: no exception leaves it. Success leaves the last failure's message alone,
+// since a garbage collector may free an engine's memory between a caller's failure and the reading of its message.
 template <typename F>
 stratum_status guarded(F body) noexcept {
   try {
-    last_error = {};
     body();
     return STRATUM_OK;
   } catch (const Error& error) {
