@@ -4,26 +4,11 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "common/arch_coverage.h"
 #include "error.h"
 
 namespace stratum {
 namespace {
-
-// The portable arch that covers a compute capability (docs/formats.md), or "".
-std::string portable_arch(ComputeCapability capability) {
-  switch (capability.major) {
-    case 8:
-      return "sm_80";
-    case 9:
-      return capability.minor == 0 ? "sm_90" : "";
-    case 10:
-      return capability.minor == 0 || capability.minor == 3 ? "sm_100" : "";
-    case 12:
-      return capability.minor <= 1 ? "sm_120" : "";
-    default:
-      return "";
-  }
-}
 
 KernelKey make_key(const Stratum& stratum, std::string_view operation, const std::string& arch) {
   return {.family = stratum.family,
@@ -97,11 +82,7 @@ std::vector<std::string> differences(const KernelKey& wanted, const KernelKey& k
 }  // namespace
 
 std::vector<std::string> archs_for(ComputeCapability capability) {
-  const std::string portable = portable_arch(capability);
-  if (portable.empty()) return {};
-  // Chips before 9.0 have no kernels of their own.
-  if (capability.major < 9) return {portable};
-  return {fmt::format("sm_{}{}a", capability.major, capability.minor), portable};
+  return archs_for_device(capability.major, capability.minor);
 }
 
 std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
