@@ -130,6 +130,17 @@ void ArrayChecker::output(const stratum_array* array, const char* name, std::ini
   check(array, name, shape, config_, host_memory_, true);
 }
 
+void ArrayChecker::apart(std::initializer_list<NamedArray> outputs, std::initializer_list<NamedArray> inputs) {
+  for (const NamedArray* output = outputs.begin(); output != outputs.end(); ++output) {
+    const auto refuse = [output](const NamedArray& other) {
+      if (other.array->data != output->array->data) return;
+      fail(STRATUM_STRIDE_ERROR, output->name, "expected memory of its own, got that of {}", other.name);
+    };
+    std::for_each(inputs.begin(), inputs.end(), refuse);
+    std::for_each(outputs.begin(), output, refuse);
+  }
+}
+
 void check_address(uint64_t address, const char* name) {
   if (address != 0 && address % kAlignmentBytes == 0) return;
   fail(STRATUM_STRIDE_ERROR, name, "expected an address aligned to {} bytes, got {:#x}", kAlignmentBytes, address);

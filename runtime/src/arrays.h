@@ -13,6 +13,11 @@ namespace stratum {
 // Any extent will do.
 inline constexpr int64_t kAnyExtent = -1;
 
+struct NamedArray {
+  const stratum_array* array;
+  const char* name;
+};
+
 class ArrayChecker {
  public:
   // Arrays of this configuration's dtype and device; of host memory too if `host_memory`.
@@ -24,6 +29,10 @@ class ArrayChecker {
 
   // The same for an array that is written, whose elements must not lie on one another (STRIDE_ERROR).
   void output(const stratum_array* array, const char* name, std::initializer_list<int64_t> shape) const;
+
+  // Refuses an output that starts where an input or another output does (STRIDE_ERROR). Arrays that overlap in another
+  // way are not looked for: views of one packed array lie between each other and share no element.
+  static void apart(std::initializer_list<NamedArray> outputs, std::initializer_list<NamedArray> inputs);
 
  private:
   const Config& config_;

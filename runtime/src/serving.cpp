@@ -126,6 +126,10 @@ int32_t Serving::check_arrays(std::span<const int64_t> lengths, const ServingArr
   if (sum != rows) {
     fail(STRATUM_LENGTH_ERROR, "lengths", "expected a sum of {}, the rows of q, got {}", rows, sum);
   }
+  if (sum > 0) {
+    ArrayChecker::apart({{arrays.o, "o"}},
+                        {{arrays.q, "q"}, {arrays.k, "k"}, {arrays.v, "v"}, {arrays.qg, "qg"}, {arrays.kg, "kg"}});
+  }
   if (sum > INT32_MAX) {
     fail(STRATUM_LENGTH_ERROR, "lengths", "expected at most {} tokens in a call, got {}", INT32_MAX, sum);
   }

@@ -66,6 +66,8 @@ void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream
   const Size size = check_inputs(arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg);
   check_.output(arrays.o, "o", {size.batch, size.seq_len, config_.q_heads, config_.head_dim});
   if (size.empty()) return;
+  ArrayChecker::apart({{arrays.o, "o"}},
+                      {{arrays.q, "q"}, {arrays.k, "k"}, {arrays.v, "v"}, {arrays.qg, "qg"}, {arrays.kg, "kg"}});
   check_address(stats, "stats");
   const LoadedKernel& forward = kernel(Operation::kForward, size);
   const abi::GatedForwardParams params{
@@ -97,6 +99,14 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
   check_.output(arrays.dqg, "dqg", {size.batch, size.seq_len, config_.q_heads, r});
   check_.output(arrays.dkg, "dkg", {size.batch, size.seq_len, config_.kv_heads, r});
   if (size.empty()) return;
+  ArrayChecker::apart({{arrays.dq, "dq"}, {arrays.dk, "dk"}, {arrays.dv, "dv"}, {arrays.dqg, "dqg"}, {arrays.dkg, "dkg"}},
+                      {{arrays.q, "q"},
+                       {arrays.k, "k"},
+                       {arrays.v, "v"},
+                       {arrays.qg, "qg"},
+                       {arrays.kg, "kg"},
+                       {arrays.o, "o"},
+                       {arrays.dout, "dout"}});
   check_address(stats, "stats");
   check_address(delta, "delta");
   const LoadedKernel& dq = kernel(Operation::kBackwardDq, size);

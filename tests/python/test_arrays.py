@@ -17,6 +17,7 @@ class CudaArray:
     """An array with `__cuda_array_interface__` over the memory of a numpy array."""
 
     def __init__(self, array, read_only: bool = False, device=None, **fields):
+        self.array = array  # whose memory it is
         self.__cuda_array_interface__ = {
             "shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, read_only),
             "strides": array.strides, "version": 3, **fields,

@@ -256,3 +256,15 @@ def test_more_rows_than_a_grid_axis_holds(engine, driver):
     (launch,) = driver.launches()
     assert launch.grid[0] * launch.grid[1] * launch.grid[2] >= 65_536
     assert max(launch.grid[1:]) < 65_536
+
+
+def test_an_output_in_the_memory_of_an_input_or_another_output_is_refused(engine):
+    inputs = training_inputs(1, 4)
+    with pytest.raises(submission.StrideError, match="^out: expected memory of its own, got that of q$"):
+        engine.forward(*inputs, out=inputs[0])
+    o, saved = engine.forward(*inputs, out=training_output(1, 4))
+    with pytest.raises(submission.StrideError, match="^dq: expected memory of its own, got that of q$"):
+        engine.backward(saved, training_output(1, 4), out=inputs)
+    dq, dk, _, dqg, dkg = (array.copy() for array in inputs)
+    with pytest.raises(submission.StrideError, match="^dv: expected memory of its own, got that of dk$"):
+        engine.backward(saved, training_output(1, 4), out=(dq, dk, dk, dqg, dkg))
