@@ -16,11 +16,11 @@ SANITIZE := build/sanitize
 GEN := $(RELEASE)/generator/stratum-gen
 LIBRARY := $(RELEASE)/runtime/libstratum.so
 WHEELS := build/wheels
-# The folder to assemble, and a folder of plans whose kernels its pack shall have beside the shipped ones.
-SUBMISSION ?= build/submission
+# A folder of plans whose kernels the pack shall have beside the shipped ones, and the folder to assemble: one of its own
+# with such plans, which test-gpu uses for strata that the shipped pack lacks.
 PLANS ?=
-# The folder that test-gpu uses for strata that the shipped pack lacks.
 EXTENDED := build/extended
+SUBMISSION ?= $(if $(PLANS),$(EXTENDED),build/submission)
 # Options of the demo.
 DEMO ?=
 
@@ -99,7 +99,7 @@ run: submission ## the main job: train, prefill, decode on a GPU, checked agains
 	@$(PY) -m tools.demo --submission $(SUBMISSION) --stratum-gen $(GEN) $(DEMO)
 
 .PHONY: test
-test: setup submission ## every test that this machine can run
+test: setup toolchain submission ## every test that this machine can run
 	$(call say,The pack belongs to these sources)
 	@$(GEN) verify --keys
 	$(call say,C++ tests)
@@ -117,15 +117,22 @@ sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehavior
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
 
-# The two below run where nothing can be installed: they take python3 as it is, and a folder assembled before.
+# The two below run where nothing can be installed: they take python3 as it is, and folders assembled before.
+
+# $(call assembled,FOLDER,COMMAND): fails, naming the command that makes it, unless the folder is there.
+# $(call current,FOLDER): fails unless its pack is the one in cubins/.
+assembled = @[ -d $(1) ] || { echo '$(1) is missing; `$(2)` assembles it' >&2; exit 1; }
+current = @cmp -s cubins/manifest.json $(1)/cubins/manifest.json || { echo '$(1) has another pack than cubins/; `make submission` renews it' >&2; exit 1; }
 
 .PHONY: test-gpu
 test-gpu: ## the tests that need a GPU, with the python3 that has torch; installs nothing
-	@[ -d $(SUBMISSION) ] || $(MAKE) submission
-	@[ -d $(EXTENDED) ] || $(MAKE) submission PLANS=examples/plans SUBMISSION=$(EXTENDED)
+	$(call assembled,$(SUBMISSION),make submission)
+	$(call current,$(SUBMISSION))
+	$(call assembled,$(EXTENDED),make submission PLANS=examples/plans)
 	@STRATUM_SUBMISSION=$(SUBMISSION) STRATUM_EXTENDED=$(EXTENDED) $(PYTHON) -m pytest tests/gpu
 
 .PHONY: bench
 bench: ## timings on a GPU, with the python3 that has torch; installs nothing
-	@[ -d $(SUBMISSION) ] || $(MAKE) submission
+	$(call assembled,$(SUBMISSION),make submission)
+	$(call current,$(SUBMISSION))
 	@STRATUM_SUBMISSION=$(SUBMISSION) $(PYTHON) -m tools.bench

@@ -12,12 +12,16 @@ from tools.assemble.backend import PYTHONS, backend_file
 from tools.assemble.folder import AssemblyError, Parts, assemble
 
 REPOSITORY = Path(__file__).parents[2]
-LICENSES = ["cffi", "fmt", "libffi", "libmd", "nlohmann-json", "zstd"]
+LICENSES = ["cffi", "fmt", "gcc", "libffi", "libmd", "nlohmann-json", "zstd"]
 
 
 def relative_files(folder: Path) -> set[str]:
     """Every file below a folder, caches of Python aside."""
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"}
+
+
+def test_the_pack_stays_under_15_mb():
+    assert sum(p.stat().st_size for p in (REPOSITORY / "cubins").iterdir()) < 15e6
 
 
 def manifest(folder: Path) -> dict:
@@ -52,6 +56,7 @@ def test_every_license_names_its_holder_and_the_notice_names_every_license(submi
     for name, holder, listed in (
         ("cffi", "MIT No Attribution", "cffi"),
         ("fmt", "Victor Zverovich", "{fmt}"),
+        ("gcc", "GCC RUNTIME LIBRARY EXCEPTION", "libgcc"),
         ("libffi", "Anthony Green", "libffi"),
         ("libmd", "Guillem Jover", "libmd"),
         ("nlohmann-json", "Niels Lohmann", "nlohmann/json"),
