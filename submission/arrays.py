@@ -118,26 +118,6 @@ def _other_stream(interface: dict, name: str, stream: int) -> int | None:
     return None if told == (stream or _LEGACY_STREAM) else told
 
 
-def _speaks_dlpack(array) -> bool:
-    return hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__")
-
-
-def _other_stream(interface: dict, name: str, stream: int) -> int | None:
-    """The stream other than `stream` on which an array with `__cuda_array_interface__` is in use, if there is one.
-
-    The interface's values: None for no work queued, 1 for the legacy default stream, 2 for the thread's, else a handle;
-    0 is ruled out, since it could mean either default.
-    """
-    told = interface.get("stream")
-    if told is None:
-        return None
-    if not isinstance(told, int) or told < 1:
-        raise DeviceError(
-            f"{name}: expected a stream of None, 1, 2 or a handle in __cuda_array_interface__, got {brief(told)}", name
-        )
-    return None if told == (stream or _LEGACY_STREAM) else told
-
-
 def _describe_interface(interface: dict, name: str, device: int, writable: bool) -> tuple:
     """From the dict of `__cuda_array_interface__` (version 3) or `__array_interface__`; strides count bytes there."""
     data, typestr, shape = (interface.get(key) for key in ("data", "typestr", "shape"))
