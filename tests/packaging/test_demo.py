@@ -1,4 +1,4 @@
-"""The demo itself: its reference, its rule, and both halves driven against an engine written in numpy."""
+"""The demo itself: both halves driven against an engine written in numpy."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tools.demo.accuracy import judge
-from tools.demo.attention import backward, forward, from_bits, rounding_to, to_bits
 from tools.demo.serving import serve
 from tools.demo.training import train
+from tools.reference.attention import Inputs, backward, eager, forward
+from tools.reference.bits import from_bits, to_bits
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = {"head_dim": 16, "gate_dim": 16, "q_heads": 4, "kv_heads": 2}
@@ -48,16 +48,12 @@ class NumpyEngine:
         return [from_bits(np.asarray(each), self.dtype) for each in arrays]
 
     def forward(self, *arrays, out):
-        rows = list(zip(*self._values(*arrays)))
-        results = [forward(*row, rounding_to(self.dtype)) for row in rows]
-        self._store(out, np.stack([o for o, _ in results]))
-        return out, (rows, [weights for _, weights in results])
+        rows = [Inputs(*row) for row in zip(*self._values(*arrays))]
+        self._store(out, np.stack([forward(row, eager(self.dtype)) for row in rows]))
+        return out, rows
 
     def backward(self, saved, do, out):
-        results = [
-            backward(*row, upstream, weights, rounding_to(self.dtype))
-            for row, weights, upstream in zip(*saved, self._values(do)[0])
-        ]
+        results = [backward(row, upstream, eager(self.dtype)) for row, upstream in zip(saved, self._values(do)[0])]
         for target, values in zip(out, zip(*results)):
             self._store(target, np.stack(values))
 
@@ -82,7 +78,7 @@ class NumpyEngine:
             held = self.cached[sequence] = [
                 np.concatenate([old, new[rows]]) for old, new in zip(self.cached[sequence], (k, v, kg))
             ]
-            o = forward(q[rows], held[0], held[1], qg[rows], held[2], rounding_to(self.dtype))[0]
+            o = forward(Inputs(q[rows], held[0], held[1], qg[rows], held[2]), eager(self.dtype))
             self._store(out[rows], o)
             start += length
 
@@ -97,57 +93,6 @@ def test_a_right_engine_passes_and_a_wrong_one_does_not(dtype):
         assert [v.name for v in verdicts] == ["o", "dq", "dk", "dv", "dqg", "dkg"] and repeated
         verdicts += serve(engine, config, HostDevice(), np.random.default_rng(2))
         assert [v.ok for v in verdicts] == [right] * len(verdicts)
-
-
-def test_gradients_are_those_of_the_forward():
-    rng = np.random.default_rng(3)
-    inputs = [rng.standard_normal(shape) for shape in ((5, 4, 8), (7, 2, 8), (7, 2, 8), (5, 4, 6), (7, 2, 6))]
-    do = rng.standard_normal((5, 4, 8))
-    gradients = backward(*inputs, do, forward(*inputs)[1])
-    step = 1e-6
-    for i, gradient in enumerate(gradients):
-        direction = rng.standard_normal(inputs[i].shape)
-        ends = []
-        for sign in (1, -1):
-            moved = list(inputs)
-            moved[i] = inputs[i] + sign * step * direction
-            ends.append((forward(*moved)[0] * do).sum())
-        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx((gradient * direction).sum(), rel=1e-6)
-
-
-def test_the_mask_is_aligned_to_the_last_key():
-    rng = np.random.default_rng(4)
-    q, k, v, qg, kg = (rng.standard_normal((6, 2, 8)) for _ in range(5))
-    whole = forward(q, k, v, qg, kg)[0]
-    assert np.allclose(forward(q[4:], k, v, qg[4:], kg)[0], whole[4:])
-    assert np.allclose(forward(q[:3], k[:3], v[:3], qg[:3], kg[:3])[0], whole[:3])
-
-
-@pytest.mark.parametrize(
-    "value, bits",
-    [
-        (1.0, 0x3F80),
-        (1 + 2**-8, 0x3F80),
-        (1 + 3 * 2**-8, 0x3F82),
-        (-0.0, 0x8000),
-        (np.inf, 0x7F80),
-        (3.4e38, 0x7F80),
-        (np.nan, 0x7FC0),
-    ],
-)
-def test_bfloat16_rounds_to_nearest_even(value, bits):
-    assert to_bits(np.array([value]), "bfloat16") == [bits]
-
-
-def test_the_rule_names_each_way_to_fail():
-    zero = np.zeros(10)
-    eager = np.full(10, 1e-3)
-    assert judge("x", 2 * eager, eager, zero, 1e-3).ok is False  # the mean: 1.5x and a tenth of the floor
-    assert judge("x", 1.5 * eager, eager, zero, 0.0).ok is True
-    one_off = np.array([3.1e-3] + [0.0] * 9)
-    assert judge("x", one_off, eager, zero, 1e-3).ok is False
-    assert judge("x", np.array([3e-3] + [0.0] * 9), eager, zero, 1e-3).ok is True
-    assert judge("x", np.array([np.nan] + [0.0] * 9), eager, zero, 1e-3).ok is False
 
 
 def test_without_a_gpu_it_says_what_it_needs_and_lists_the_pack(tmp_path):

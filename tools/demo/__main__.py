@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .accuracy import Verdict
+from tools.reference.accuracy import Verdict
+
 from .device_memory import Device, NoDevice
 from .serving import serve
 from .training import train

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accuracy import Verdict, floors, judge
-from .attention import forward, from_bits, rounding_to, to_bits
+from tools.reference.accuracy import Verdict, floors, judge
+from tools.reference.attention import Inputs, eager, forward
+from tools.reference.bits import from_bits, rounded, to_bits
+
 from .device_memory import Device
 
 
@@ -38,19 +40,19 @@ class Serving:
         arrays = [self.device.upload(to_bits(each, self.dtype)) for each in new.values()]
         getattr(self.engine, call)(ids, *arrays, lengths, out=out)
 
-        reference, eager, floor = [], [], 0.0
+        reference, yardstick, floor = [], [], 0.0
         ends = np.cumsum(lengths)
         for sequence, start, end in zip(ids, ends - lengths, ends):
             held = self.cached[sequence] = [
                 np.concatenate([old, new[each][start:end]])
                 for old, each in zip(self.cached[sequence], ("k", "v", "kg"))
             ]
-            row = (new["q"][start:end], held[0], held[1], new["qg"][start:end], held[2])
-            wide = [each.astype(np.float64) for each in row]
-            reference.append(forward(*wide)[0])
-            eager.append(forward(*row, rounding_to(self.dtype))[0])
-            floor = max(floor, floors(self.dtype, *wide)["o"])
-        return judge(name, from_bits(out.numpy(), self.dtype), np.concatenate(eager), np.concatenate(reference), floor)
+            row = Inputs(new["q"][start:end], held[0], held[1], new["qg"][start:end], held[2])
+            reference.append(forward(row))
+            yardstick.append(forward(row, eager(self.dtype)))
+            floor = max(floor, floors(self.dtype, row)["o"])
+        result = from_bits(out.numpy(), self.dtype)
+        return judge(name, result, np.concatenate(yardstick), np.concatenate(reference), floor)
 
     def _remember(self, sequence: int, held: list[np.ndarray]) -> int:
         self.cached[sequence] = held
@@ -59,7 +61,7 @@ class Serving:
     def _values(self, tokens: int, heads: str, dim: str) -> np.ndarray:
         """Random values that the engine's dtype holds exactly, [tokens, heads, dim] in float32."""
         values = self.rng.standard_normal((tokens, self.config[heads], self.config[dim]))
-        return from_bits(to_bits(values, self.dtype), self.dtype)
+        return rounded(values, self.dtype)
 
 
 def serve(engine, config: dict, device: Device, rng: np.random.Generator) -> list[Verdict]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accuracy import Verdict, floors, judge
-from .attention import backward, exact, forward, from_bits, rounding_to, to_bits
+from tools.reference.accuracy import Verdict, floors, judge
+from tools.reference.attention import EXACT, Arithmetic, Inputs, backward, eager, forward
+from tools.reference.bits import from_bits, to_bits
+
 from .device_memory import Device
 
 GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")
 
 
-def expected(inputs: list[np.ndarray], dtype) -> dict[str, np.ndarray]:
-    """o and the gradients of a batch: the reference for `dtype` None, else what eager code in that dtype gives."""
-    rounding = exact if dtype is None else rounding_to(dtype)
-    rows = []
-    for row in zip(*inputs):
-        o, weights = forward(*row[:5], rounding)
-        rows.append((o, *backward(*row, weights, rounding)))
+def expected(batch: Inputs, do: np.ndarray, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
+    """o and the gradients of a batch [B,S,H,dim]."""
+    rows = [(forward(x, arithmetic), *backward(x, d, arithmetic)) for x, d in zip(map(Inputs._make, zip(*batch)), do)]
     return dict(zip(("o", *GRADIENTS), map(np.stack, zip(*rows))))
 
 
@@ -40,12 +38,12 @@ def train(engine, config: dict, device: Device, shape: tuple[int, int], rng) -> 
         return [each.numpy() for each in (o, *gradients)]
 
     first, second = run(), run()
-    values = [from_bits(each, dtype) for each in bits]
-    wide = [each.astype(np.float64) for each in values]
-    reference, eager = expected(wide, None), expected(values, dtype)
-    floor = floors(dtype, *wide)
+    *batch, do = (from_bits(each, dtype) for each in bits)
+    batch = Inputs(*batch)
+    reference, yardstick = expected(batch, do, EXACT), expected(batch, do, eager(dtype))
+    floor = floors(dtype, batch, do)
     verdicts = [
-        judge(name, from_bits(result, dtype), eager[name], reference[name], floor[name])
+        judge(name, from_bits(result, dtype), yardstick[name], reference[name], floor[name])
         for name, result in zip(("o", *GRADIENTS), first)
     ]
     return verdicts, all(np.array_equal(a, b) for a, b in zip(first, second))
