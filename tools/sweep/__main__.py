@@ -1,0 +1,152 @@
+"""`python -m tools.sweep [STAGE] SWEEP.json|FOLDER`: searches for a better tile of one kernel.
+
+Without a STAGE: compile, time and report, as far as this machine can, going on where an earlier run stopped.
+
+  compile  what stratum-gen refuses is dropped, the rest compiled (no GPU needed)
+  time     checks and times what was compiled (no compiler needed)
+  report   prints the table, writes result.json, result.csv and result.png to the state folder
+  apply    writes the winner's tile into the plan, if its margin exceeds its spread
+
+Exit codes: 0 done; 1 something in the sweep, its plan or its state is wrong; 2 usage; 3 this machine lacks what the
+stage needs, or its compiler or GPU failed; 4 apply refused the winner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.bench.assembled import REPOSITORY, load_submission
+from tools.bench.report import commit
+
+from . import report
+from .apply import Refused, apply
+from .compiling import compile_points
+from .generator import Generator, MachineError
+from .state import COMPILED, State
+from .sweep import SweepError, read_sweep
+from .timing import time_points
+
+DONE, WRONG_INPUT, MACHINE, REFUSED = 0, 1, 3, 4
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tools.sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("stage", nargs="?", choices=STAGES, metavar="STAGE", help=", ".join(STAGES))
+    parser.add_argument("sweep", type=Path, metavar="SWEEP.json|FOLDER", help="a sweep file, or a sweep's state")
+    parser.add_argument("--apply", action="store_true", help="apply too, after the other stages")
+    parser.add_argument("--state", type=Path, metavar="FOLDER", help="state of a sweep file (build/sweeps/NAME)")
+    parser.add_argument("--generator", type=Path, default=REPOSITORY / "build/release/generator/stratum-gen")
+    parser.add_argument("--cache", type=Path, default=REPOSITORY / "build/cache", help="folder of the build cache")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="compilers at once (%(default)s)")
+    return parser.parse_args()
+
+
+def _open(options: argparse.Namespace) -> State:
+    if options.sweep.is_dir():
+        return State(options.sweep)
+    folder = options.state or REPOSITORY / "build" / "sweeps" / read_sweep(options.sweep).name
+    return State.create(folder, options.sweep, REPOSITORY, commit())
+
+
+def _compile(state: State, options: argparse.Namespace) -> None:
+    compile_points(state, Generator(options.generator, REPOSITORY, options.cache), REPOSITORY, max(1, options.jobs))
+    report.show_dropped(state)
+
+
+def _time(state: State, options: argparse.Namespace) -> None:
+    if reason := _no_gpu():
+        raise MachineError(_carry(state, reason))
+    if state.undecided or not state.with_state(COMPILED):
+        raise SweepError(f"{state.folder}: {len(state.undecided)} points are still to be compiled")
+    from .gpu import Gpu
+
+    package = load_submission()
+    try:
+        bench = Gpu(state, package)
+    except package.EngineError as error:
+        raise MachineError(f"{type(error).__name__}: {error}") from None
+    time_points(state, bench)
+
+
+def _report(state: State, options: argparse.Namespace) -> None:
+    results = report.results_of(state)
+    report.show(state, results)
+    files = report.write(state, results)
+    print("written: " + ", ".join(map(str, files)))
+    if files[-1].suffix != ".png":
+        print("no plot: matplotlib isn't installed", file=sys.stderr)
+
+
+def _apply(state: State, options: argparse.Namespace) -> None:
+    for file in apply(state, REPOSITORY):
+        print(f"written: {file}")
+    print("`make cubins` brings the pack up to date")
+
+
+STAGES: dict[str, Callable[[State, argparse.Namespace], None]] = {
+    "compile": _compile,
+    "time": _time,
+    "report": _report,
+    "apply": _apply,
+}
+
+
+def _no_gpu() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch isn't installed"
+    return None if torch.cuda.is_available() else "no CUDA device"
+
+
+def _carry(state: State, reason: str) -> str:
+    return f"{reason}: timing goes on where there is PyTorch and a GPU, with {state.folder} carried there"
+
+
+def _all_stages(state: State, options: argparse.Namespace) -> None:
+    """What this machine can do: timing needs a GPU, compiling only if something is to be compiled."""
+    if state.undecided or options.generator.is_file():
+        _compile(state, options)
+    if state.missing_rounds:
+        if reason := _no_gpu():
+            print(f"sweep: {_carry(state, reason)}", file=sys.stderr)
+        else:
+            _time(state, options)
+    if state.rounds():
+        _report(state, options)
+
+
+def main() -> int:
+    """Runs the stages; the exit code is one of those that the module lists."""
+    options = _arguments()
+    try:
+        state = _open(options)
+        if options.stage:
+            STAGES[options.stage](state, options)
+        else:
+            _all_stages(state, options)
+        if options.apply:
+            _apply(state, options)
+    except Refused as error:
+        print(f"not applied: {error}", file=sys.stderr)
+        return REFUSED
+    except SweepError as error:
+        print(f"sweep: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    except (MachineError, FileNotFoundError) as error:
+        print(f"sweep: {error}", file=sys.stderr)
+        return MACHINE
+    except KeyboardInterrupt:
+        print("sweep: stopped; the same command goes on from here", file=sys.stderr)
+        return MACHINE
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
