@@ -31,6 +31,12 @@ class Verdict:
         """Whether the rule holds."""
         return not self.not_finite and self.largest <= self.largest_allowed and self.mean <= self.mean_allowed
 
+    @property
+    def fraction(self) -> float:
+        """The error as a fraction of what is allowed, the larger of largest and mean; 0 where nothing is allowed or wrong."""
+        pairs = (self.largest, self.largest_allowed), (self.mean, self.mean_allowed)
+        return max(error / allowed if allowed else float(error > 0) for error, allowed in pairs)
+
     def __str__(self) -> str:
         """What the rule says of it, in a line."""
         if self.not_finite:

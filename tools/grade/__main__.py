@@ -1,0 +1,98 @@
+"""`python -m tools.grade check FOLDER` audits an engine, `python -m tools.grade bench FOLDER` times it beside the starter."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .check import check
+from .data import fresh_salt
+from .process import Host
+from .report import outcome_json, print_heading, print_outcome, write_json
+from .trace import Trace, TraceError, load_traces
+
+HERE = Path(__file__).parent
+
+
+def _gpu() -> bool:
+    """Whether there is a GPU that the harness can share memory on."""
+    try:
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceCount() > 0
+    except Exception:  # no CuPy, no driver, no device: there is none
+        return False
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools.grade", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, what in (("check", "audit traces, each twice, held to float64"), ("bench", "timed workloads, scored")):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("folder", type=Path, help="the engine: a package that exports build_engine")
+        command.add_argument("--salt", default=fresh_salt(), help="replays a grading's data (default: a fresh one)")
+        command.add_argument("--only", nargs="+", metavar="TEXT", help="only those whose name contains one of these")
+        command.add_argument("--driver", default="", metavar="LIBRARY", help="a stand-in for libcuda: no GPU is used")
+        command.add_argument("--python", default=sys.executable, metavar="EXE", help="interpreter of the engine's process")
+        command.add_argument("--host", action="store_true", help="arrays in host memory, also where there is a GPU")
+        command.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    check_command, bench_command = commands.choices["check"], commands.choices["bench"]
+    check_command.add_argument("--traces", type=Path, default=HERE / "traces", metavar="DIR")
+    check_command.add_argument("--small", action="store_true", help="only traces marked small; without a GPU always so")
+    bench_command.add_argument("--workloads", type=Path, default=HERE / "workloads", metavar="DIR")
+    bench_command.add_argument("--peer", type=Path, metavar="FOLDER", help="an engine to time beside; it may compile")
+    bench_command.add_argument("--rounds", type=int, default=3, help="times that starter and engine change places")
+    return parser.parse_args()
+
+
+def _host(options: argparse.Namespace) -> Host:
+    on_host = options.driver or options.host or not _gpu()
+    return Host(python=options.python, memory="host" if on_host else "cuda", driver=options.driver)
+
+
+def _chosen(traces: list[Trace], options: argparse.Namespace, small: bool) -> list[Trace]:
+    chosen = [t for t in traces if not options.only or any(text in t.name for text in options.only)]
+    left_out = [t for t in chosen if small and not t.small]
+    if left_out:
+        print(f"{len(left_out)} of {len(chosen)} traces are left out: they are not marked small")
+    chosen = [t for t in chosen if t not in left_out]
+    if not chosen:
+        raise TraceError(f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}")
+    return chosen
+
+
+def _check(options: argparse.Namespace) -> int:
+    host = _host(options)
+    traces = _chosen(load_traces(options.traces), options, options.small or host.memory == "host")
+    print(f"check of {options.folder}, {host.memory} memory, salt {options.salt}")
+    print_heading()
+    outcomes = []
+
+    def done(outcome) -> None:
+        outcomes.append(outcome)
+        print_outcome(len(outcomes), len(traces), outcome)
+
+    check(options.folder.resolve(), traces, options.salt, host, done)
+    passed = sum(outcome.ok for outcome in outcomes)
+    print(f"{passed} of {len(traces)} traces passed")
+    if options.json:
+        write_json(options.json, {"salt": options.salt, "memory": host.memory, "traces": list(map(outcome_json, outcomes))})
+    return 0 if passed == len(traces) else 1
+
+
+def main() -> int:
+    """0 if the engine passes, 1 if it fails, 2 if there is nothing to grade."""
+    options = _arguments()
+    if not (options.folder / "__init__.py").is_file():
+        print(f"{options.folder}: expected a package that exports build_engine, found no __init__.py", file=sys.stderr)
+        return 2
+    try:
+        return _check(options) if options.command == "check" else 2
+    except TraceError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The engine's process, seen from the harness: a fresh one, offline, in an empty home, watched and measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .memory import ALLOWANCE, Meter
+from .watch import Watch, mapped_compilers, mapped_files
+
+WORKER = (Path(__file__).parent / "worker.py").read_text()
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "LANG", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+PATIENCE = 300  # seconds until an order counts as hung
+
+
+class EngineFailure(Exception):
+    """What an engine or its process did wrong, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """How engine processes are made: their interpreter, the kind of memory ("host" or "cuda"), a stand-in driver."""
+
+    python: str = sys.executable
+    memory: str = "host"
+    driver: str = ""
+    watched: bool = True  # False for peers, which compile
+
+
+@dataclass
+class Report:
+    """What a process's whole life showed."""
+
+    findings: list[str] = field(default_factory=list)
+    peak_bytes: int = 0
+
+
+class EngineProcess:
+    """A process that runs one engine. A context manager; leaving it kills a process that hasn't ended."""
+
+    def __init__(self, host: Host) -> None:
+        """Starts the process, which imports what a caller would have; `open` goes on. The next can be started ahead."""
+        self.host = host
+        self.report = Report()
+        self._root = Path(tempfile.mkdtemp(prefix="engine-"))
+        self._scratch = self._root / "scratch"
+        for folder in (self._scratch, self._root / "home", self._root / "bin"):
+            folder.mkdir()
+        self._errors = (self._root / "errors").open("w+")
+        self._watch: Watch | None = None
+        self._socket, other = socket.socketpair()
+        with other:
+            self._process = subprocess.Popen(
+                [host.python, "-I", "-B", "-c", WORKER, str(other.fileno())],
+                pass_fds=[other.fileno()],
+                env=self._environment(),
+                cwd=self._scratch,
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        self._lines = self._socket.makefile("rw", encoding="utf-8")
+        self._send({"do": "prepare", "memory": host.memory})
+
+    def _environment(self) -> dict[str, str]:
+        if not self.host.watched:
+            return dict(os.environ)
+        environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        environment |= {"HOME": str(self._root / "home"), "PATH": str(self._root / "bin"), "TMPDIR": str(self._scratch)}
+        if self.host.memory == "host":  # memory that is freed goes back at once, so that it doesn't count as held
+            environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+        if self.host.driver:
+            environment["STRATUM_DRIVER"] = self.host.driver
+        return environment
+
+    def open(self, share: dict, dtype: str, stream: str = "current") -> None:
+        """Maps the caller's arrays, and from here on watches what the process asks of the system."""
+        self._require(self._receive(), "importing numpy or torch")
+        facts = self._order({"do": "map", "share": share, "dtype": dtype, "stream": stream})
+        self._reserved = self._require(facts, "mapping the caller's memory").get("reserved", 0)
+        self._known = mapped_files(self.pid)
+        if self.host.watched:
+            self._send({"do": "watch"})
+            _, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+            self._watch = Watch(descriptors[0], self._scratch, self._known)
+            self._require(self._receive(), "installing the filter")
+        self._meter = Meter(self.host.memory, self.pid)
+
+    def build(self, folder: Path, config: dict) -> None:
+        """Imports the engine's folder and builds the engine. EngineFailure if either raises."""
+        self._require(self._order({"do": "import", "folder": str(folder)}), "importing the folder")
+        self._meter.mark()
+        with self._meter:
+            facts = self._require(self._order({"do": "build", "config": config}), "build_engine")
+        self._count(facts, 0)
+
+    def load(self, calls: list) -> None:
+        """Hands over the calls that `run` will make."""
+        self._require(self._order({"do": "load", "calls": calls}), "mapping the arrays of the calls")
+
+    def run(self, first: int, last: int, returned_bytes: int = 0) -> list[dict]:
+        """Makes the loaded calls first ... last - 1 without a pause; a result for each: {"value"} or {"error", "message"}.
+
+        returned_bytes: of the arrays that the calls return, which don't count as the engine's.
+        """
+        with self._meter:
+            reply = self._require(self._order({"do": "run", "first": first, "last": last}), "calls")
+        self._count(reply, returned_bytes)
+        return reply["results"]
+
+    def end(self) -> None:
+        """Has the engine closed and the process end by itself. EngineFailure if it doesn't end well."""
+        self.report.findings += [f"mapped a compiler's library: {each}" for each in mapped_compilers(self.pid, self._known)]
+        self._send({"do": "quit"})
+        try:
+            code = self._process.wait(PATIENCE / 10)
+        except subprocess.TimeoutExpired:
+            raise EngineFailure("the process doesn't end after the engine was closed") from None
+        if code:
+            raise EngineFailure(f"the process ended with {_ending(code)}{self._last_words()}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _count(self, facts: dict, returned_bytes: int) -> None:
+        """Takes the peak of the last order into account: torch's own count, and the device's beyond torch's reserve."""
+        beyond = self._meter.peak - (facts.get("reserved", self._reserved) - self._reserved) - ALLOWANCE
+        held = facts.get("torch", 0) + (max(0, beyond) if self.host.memory == "cuda" else beyond)
+        self.report.peak_bytes = max(self.report.peak_bytes, held - returned_bytes)
+
+    def _order(self, order: dict) -> dict:
+        self._send(order)
+        return self._receive()
+
+    def _send(self, order: dict) -> None:
+        try:
+            self._lines.write(json.dumps(order) + "\n")
+            self._lines.flush()
+        except (BrokenPipeError, ConnectionResetError):
+            self._raise_ended()
+
+    def _receive(self) -> dict:
+        if not select.select([self._socket], [], [], PATIENCE)[0]:
+            raise EngineFailure(f"no answer for {PATIENCE} s")
+        line = self._lines.readline()
+        if not line.endswith("\n"):
+            self._raise_ended()
+        return json.loads(line)
+
+    def _raise_ended(self) -> None:
+        code = self._process.wait(PATIENCE)
+        raise EngineFailure(f"the process ended with {_ending(code)}{self._last_words()}")
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = [line for line in self._errors.read().splitlines() if line.strip()]
+        return f": {lines[-1]:.300}" if lines else ""
+
+    @staticmethod
+    def _require(reply: dict, what: str) -> dict:
+        if "error" in reply:
+            raise EngineFailure(f"{what} raised {reply['error'][0]}: {reply['message']}")
+        return reply
+
+    def __enter__(self) -> EngineProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._watch:
+            self._watch.end()
+            self.report.findings += self._watch.findings
+        self._socket.close()
+        self._errors.close()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,225 @@
+"""Traces: lists of calls, as JSON, that an engine is put through. docs/grade.md defines the format.
+
+A trace names data by seeds and says what should happen; it holds no values and no results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LAYOUTS = ("contiguous", "packed", "padded", "heads_first")
+OUTPUTS = ("given", "returned")
+TIERS = {"serving": {"tight": (1.05, 64), "ample": (1.25, 256)}, "training": {"tight": (0.25, 64), "ample": (1.0, 256)}}
+MEBIBYTE = 1 << 20
+ELEMENT_BYTES = 2
+
+
+class TraceError(ValueError):
+    """A trace file that can't be understood: the file, the place in it, what was expected and what came."""
+
+
+class Span(NamedTuple):
+    """`count` tokens of the endless stream `seed`, from token `start`."""
+
+    seed: str
+    start: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an engine. Which fields count depends on `call`; docs/grade.md has the table."""
+
+    call: str
+    name: str = ""  # what the result is called: a sequence, a forward
+    of: str = ""  # the sequence or forward that it goes on from
+    sequences: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    batch: int = 0
+    length: int = 0
+    seed: str = ""
+    scale: float = 1.0  # of q and k
+    layout: str = "contiguous"
+    output: str = "given"
+    fails: str = ""  # the exception that must be raised
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """New tokens of each sequence of a prefill or decode."""
+        return tuple(span.count for span in self.spans)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A configuration and the calls made of its engine. `setup` comes before what is timed."""
+
+    name: str
+    covers: str
+    config: Mapping[str, Any]
+    tier: str
+    calls: tuple[Call, ...]
+    setup: tuple[Call, ...] = ()
+    small: bool = False
+    stream: str = "current"
+    stratum: str = ""
+    source: Path = field(default=Path(), compare=False)
+
+    @property
+    def dtype(self) -> str:
+        """`bfloat16` or `float16`."""
+        return self.config.get("dtype", "bfloat16")
+
+    @property
+    def mode(self) -> str:
+        """`training`, or the serving mode that the trace is about."""
+        return "training" if "training" in self.config["modes"] else self.config["modes"][-1]
+
+    def limit(self) -> int:
+        """memory_limit_bytes of the trace's tier, by the contract's formulas."""
+        c = self.config
+        pair = c["q_heads"], c["kv_heads"], c["head_dim"], c["gate_dim"]
+        if self.mode == "training":
+            steps = [call for call in (*self.setup, *self.calls) if call.call in ("forward", "attention")]
+            held = max((step_bytes(call.batch * call.length, *pair) for call in steps), default=0)
+        else:
+            held = c["max_cached_tokens"] * token_bytes(*pair[1:])
+        factor, mebibytes = TIERS["training" if self.mode == "training" else "serving"][self.tier]
+        return int(held * factor) + mebibytes * MEBIBYTE
+
+
+def token_bytes(kv_heads: int, head_dim: int, gate_dim: int) -> int:
+    """Bytes of a cached token: k, v, kg."""
+    return kv_heads * (2 * head_dim + gate_dim) * ELEMENT_BYTES
+
+
+def step_bytes(rows: int, q_heads: int, kv_heads: int, head_dim: int, gate_dim: int) -> int:
+    """Bytes of all inputs and outputs of a training step of `rows` tokens: five inputs, o, do, five gradients."""
+    queries = q_heads * (4 * head_dim + 2 * gate_dim)
+    return rows * (queries + 2 * kv_heads * (2 * head_dim + gate_dim)) * ELEMENT_BYTES
+
+
+class _Reader:
+    """Reads an object of a trace file, naming what is wrong with it."""
+
+    def __init__(self, where: str, values: Any) -> None:
+        self.where, self.left = where, values
+        if not isinstance(values, dict):
+            raise TraceError(f"{where}: expected an object, got {values!r:.60}")
+        self.left = dict(values)
+
+    def take(self, key: str, kind: type | tuple, default: Any = ..., among: tuple = ()) -> Any:
+        if key not in self.left and default is not ...:
+            return default
+        if key not in self.left:
+            raise TraceError(f"{self.where}: {key!r} is missing")
+        value = self.left.pop(key)
+        if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+            name = kind.__name__ if isinstance(kind, type) else "number"
+            raise TraceError(f"{self.where}: {key!r}: expected {name}, got {value!r:.60}")
+        if among and value not in among:
+            raise TraceError(f"{self.where}: {key!r}: expected one of {', '.join(among)}, got {value!r:.60}")
+        return value
+
+    def end(self) -> None:
+        if self.left:
+            raise TraceError(f"{self.where}: {next(iter(self.left))!r} is not a field here")
+
+
+def _spans(reader: _Reader) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+    names, spans = [], []
+    for i, values in enumerate(reader.take("rows", list)):
+        row = _Reader(f"{reader.where}, row {i}", values)
+        names.append(row.take("seq", str))
+        spans.append(Span(row.take("seed", str), row.take("from", int, 0), row.take("count", int)))
+        row.end()
+    return tuple(names), tuple(spans)
+
+
+def _call(where: str, values: Any) -> Call:
+    reader = _Reader(where, values)
+    kind = reader.take("call", str, among=tuple(_FIELDS))
+    found: dict[str, Any] = {"call": kind}
+    for key in _FIELDS[kind]:
+        if key == "rows":
+            found["sequences"], found["spans"] = _spans(reader)
+        elif key == "as":
+            found["name"] = reader.take("as", str)
+        elif key in ("batch", "length"):
+            found[key] = reader.take(key, int)
+        else:
+            found[key] = reader.take(key, str)
+    if kind in _DATA_CALLS:
+        found["layout"] = reader.take("layout", str, "contiguous", LAYOUTS)
+        found["output"] = reader.take("out", str, "given", OUTPUTS)
+        found["scale"] = float(reader.take("scale", (int, float), 1.0))
+    found["fails"] = reader.take("fails", str, "")
+    reader.end()
+    return Call(**found)
+
+
+_FIELDS = {
+    "forward": ("as", "batch", "length", "seed"),
+    "backward": ("of", "seed"),
+    "attention": ("batch", "length", "seed"),
+    "create": ("as",),
+    "fork": ("of", "as"),
+    "release": ("of",),
+    "truncate": ("of", "length"),
+    "prefill": ("rows",),
+    "decode": ("rows",),
+}
+_DATA_CALLS = ("forward", "backward", "attention", "prefill", "decode")
+
+
+def _calls(where: str, values: list) -> Iterator[Call]:
+    """The calls of a list, `repeat` unrolled; `{i}` in names and seeds becomes the number of the round."""
+    for i, value in enumerate(values):
+        place = f"{where} {i}"
+        if isinstance(value, dict) and "repeat" in value:
+            reader = _Reader(place, value)
+            rounds, body = reader.take("repeat", int), reader.take("calls", list)
+            reader.end()
+            for number in range(rounds):
+                yield from _calls(f"{place}, round {number}:", json.loads(json.dumps(body).replace("{i}", str(number))))
+        else:
+            yield _call(place, value)
+
+
+def load_trace(path: Path) -> Trace:
+    """Reads one trace. TraceError names the file, the place and the field."""
+    try:
+        reader = _Reader(str(path), json.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TraceError(f"{path}: {error}") from error
+    config = reader.take("config", dict)
+    for key in ("head_dim", "gate_dim", "q_heads", "kv_heads"):
+        if not isinstance(config.get(key), int):
+            raise TraceError(f"{path}: config: {key!r}: expected int, got {config.get(key)!r:.60}")
+    if not isinstance(config.get("modes"), list) or not config["modes"]:
+        raise TraceError(f"{path}: config: 'modes': expected a list of modes, got {config.get('modes')!r:.60}")
+    trace = Trace(
+        name=path.stem,
+        covers=reader.take("covers", str),
+        config=config,
+        tier=reader.take("tier", str, among=("tight", "ample")),
+        setup=tuple(_calls(f"{path}: setup", reader.take("setup", list, []))),
+        calls=tuple(_calls(f"{path}: call", reader.take("calls", list))),
+        small=reader.take("small", bool, False),
+        stream=reader.take("stream", str, "current", ("current", "side")),
+        stratum=reader.take("stratum", str, ""),
+        source=path,
+    )
+    reader.end()
+    return trace
+
+
+def load_traces(folder: Path) -> list[Trace]:
+    """All traces of a folder, by name. TraceError if there is none."""
+    traces = [load_trace(path) for path in sorted(folder.glob("*.json")) if path.name != "manifest.json"]
+    if not traces:
+        raise TraceError(f"{folder}: expected trace files, *.json, found none")
+    return traces
