@@ -9,7 +9,8 @@ Every tensor that eager code has alive at the worst moment is counted:
                                         and 1 for the mask
     a row (query head, query)           the operands q, qg, do and the results, with a float32 copy of the largest
     a key (key/value head, key)         serving: k, v, kg, concatenated; backward: their gradients, summed in float32,
-                                        and the part of one from this step; and a copy of the largest operand
+                                        and the part of one from this step; and a copy of the largest operand, in
+                                        float32 on the CPU, in 16 bits where cuBLAS can't read it as it lies
     on CUDA                             cuBLAS' workspace, and what torch's allocator gives beyond what was asked for
 """
 
@@ -62,12 +63,10 @@ class Memory:
         rows = heads * config.group * queries
         score_bytes = 19 if kind == "backward" else 11
         row_bytes = 12 * (config.row + widest)
-        key_bytes = {
-            "serving": 2 * config.row + 4 * widest,
-            "forward": 4 * widest,
-            "backward": 4 * config.row + 8 * widest,
-        }[kind]
-        overhead = CUBLAS_WORKSPACE + ALLOCATOR_SLACK if config.device.type == "cuda" else 0
+        cuda = config.device.type == "cuda"
+        copy_bytes = (2 if cuda else 4) * widest
+        key_bytes = copy_bytes + {"serving": 2 * config.row, "forward": 0, "backward": 4 * (config.row + widest)}[kind]
+        overhead = CUBLAS_WORKSPACE + ALLOCATOR_SLACK if cuda else 0
         return rows * keys * score_bytes + rows * row_bytes + heads * keys * key_bytes + overhead + 64 * ALLOCATION
 
     def step(self, kind: str, queries: int, keys: int, cached: int = 0) -> Step:

@@ -1,0 +1,9 @@
+"""Aborts when the process exits."""
+
+import atexit
+import os
+
+from .engine import build_engine  # noqa: F401
+from .errors import *  # noqa: F403
+
+atexit.register(os.abort)
