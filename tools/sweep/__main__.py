@@ -8,7 +8,7 @@ Without a STAGE: compile, time and report, as far as this machine can, going on 
   apply    writes the winner's tile into the plan, if its margin exceeds its spread
 
 Exit codes: 0 done; 1 something in the sweep, its plan or its state is wrong; 2 usage; 3 this machine lacks what the
-stage needs, or its compiler or GPU failed; 4 apply refused the winner.
+stage needs, or its compiler or GPU failed; 4 apply refused the winner; 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .state import COMPILED, State
 from .sweep import SweepError, read_sweep
 from .timing import time_points
 
-DONE, WRONG_INPUT, MACHINE, REFUSED = 0, 1, 3, 4
+DONE, WRONG_INPUT, MACHINE, REFUSED, STOPPED = 0, 1, 3, 4, 130
 
 
 def _arguments() -> argparse.Namespace:
@@ -144,7 +144,7 @@ def main() -> int:
         return MACHINE
     except KeyboardInterrupt:
         print("sweep: stopped; the same command goes on from here", file=sys.stderr)
-        return MACHINE
+        return STOPPED
     return DONE
 
 

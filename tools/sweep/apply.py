@@ -30,9 +30,8 @@ def apply(state: State, root: Path) -> list[Path]:
     best = results[0]
     if best.point == state.incumbent:
         raise Refused(f"no point is faster than the incumbent, {state.incumbent}")
-    numbers = f"{best.point}: margin {100 * best.margin:.2f} %, spread {100 * best.spread:.2f} %"
     if not best.is_better:
-        raise Refused(f"{numbers}; the margin must exceed the spread")
+        raise Refused(f"{best}; the margin must exceed the spread")
     plan, record = root / state.sweep.plan, root / RECORDS / f"{state.sweep.name}.json"
     # The record first: a tile that nobody can account for is worse than a record without its tile.
     write_json(record, facts_of(state, results))

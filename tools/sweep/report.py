@@ -55,7 +55,7 @@ def facts_of(state: State, results: list[Result]) -> dict:
 
 
 def show(state: State, results: list[Result]) -> None:
-    """Prints the table, the fastest point first, and below it how many points were dropped for which reason."""
+    """Prints the table, the fastest point first; then whether it may be applied, and why points were dropped."""
     rows = []
     for result in results:
         is_incumbent = result.point == state.incumbent
@@ -72,6 +72,11 @@ def show(state: State, results: list[Result]) -> None:
             ]
         )
     print_table(f"{title(state)}, {len(state.rounds())} of {state.sweep.rounds} rounds", COLUMNS, rows)
+    best = results[0]
+    if best.point == state.incumbent:
+        print("no point is faster than the incumbent")
+    else:
+        print(f"best is {best}; {'more' if best.is_better else 'no more'} than the rounds scatter")
     show_dropped(state)
 
 

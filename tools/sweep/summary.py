@@ -34,6 +34,10 @@ class Result:
         """Whether it beats the incumbent by more than the rounds scatter."""
         return self.margin > self.spread
 
+    def __str__(self) -> str:
+        """The point with both numbers that decide on it."""
+        return f"{self.point}: margin {100 * self.margin:.2f} %, spread {100 * self.spread:.2f} %"
+
 
 def summarise(rounds: Sequence[Round], incumbent: str) -> list[Result]:
     """A result for each point of the rounds, the fastest first. rounds: at least one."""
