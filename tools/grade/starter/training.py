@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from . import attention
 from .arrays import ANY, as_tensor, check_apart
@@ -67,7 +66,7 @@ def backward(memory: Memory, gradients, inputs, do) -> None:
 
 
 class Attention(torch.autograd.Function):
-    """Differentiable attention: apply(engine, q, k, v, qg, kg) gives o. There is no second derivative."""
+    """Differentiable attention: apply(engine, q, k, v, qg, kg) gives o."""
 
     @staticmethod
     def forward(ctx, engine, *inputs):
@@ -76,6 +75,17 @@ class Attention(torch.autograd.Function):
         return engine.forward(*inputs)[0]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, do):
-        return None, *ctx.engine.differentiate(ctx.saved_tensors, do)
+        return None, *_Gradients.apply(ctx.engine, do, *ctx.saved_tensors)
+
+
+class _Gradients(torch.autograd.Function):
+    """The backward of Attention: a function of its own, so that to differentiate it raises."""
+
+    @staticmethod
+    def forward(ctx, engine, do, *inputs):
+        return engine.differentiate(inputs, do)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("attention has no second derivative: its backward can't be differentiated")
