@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import json
+from pathlib import Path
 
 import pytest
 import submission
+from test_package import run_python
 from workloads import CONFIG, Q_HEADS, ROWS, TRAINING
 
 torch = pytest.importorskip("torch", reason="torch isn't installed; tests/gpu covers it on a GPU")
 
+HERE = Path(__file__).resolve().parent
 BATCH, SEQ_LEN = 2, 16
 STATS_BYTES = BATCH * Q_HEADS * SEQ_LEN * 8
 
@@ -171,6 +175,24 @@ def test_the_op_is_sound(engine):
     with torch.no_grad():
         arguments = (strided, *rest, q, stats, strided, engine._handle)
         torch.library.opcheck(backward, arguments, test_utils=utilities)
+
+
+def test_attention_in_eager_mode_imports_no_compiler(package):
+    """torch._dynamo, which brings triton, takes seconds to import and maps a compiler into the process."""
+    code = """
+import json, sys
+import torch
+sys.path[:0] = sys.argv[1:3]
+import renamed_package
+from workloads import CONFIG, ROWS
+before = set(sys.modules)
+engine = renamed_package.build_engine({**CONFIG, "modes": ["training"]})
+rows = [torch.zeros(1, 8, *row, dtype=torch.bfloat16, requires_grad=True) for row in ROWS.values()]
+engine.attention(*rows).sum().backward()
+print(json.dumps(sorted({name.split(".")[0:2][-1] for name in set(sys.modules) - before})))
+"""
+    imported = json.loads(run_python(code, package.parent, HERE).stdout)
+    assert {"_dynamo", "_inductor", "triton"}.isdisjoint(imported)
 
 
 def test_attention_under_compile(engine, driver):
