@@ -6,6 +6,7 @@ each. The second makes all calls without a pause, as timed traces do; its bytes 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,9 +19,12 @@ from tools.reference.accuracy import Verdict
 from .arena import Arena
 from .data import Source
 from .judge import Model, judge_step
+from .memory import ALLOWANCE
 from .process import EngineFailure, EngineProcess, Host
 from .script import Script, Step
 from .trace import Trace
+
+STARTED_AHEAD = max(1, (os.cpu_count() or 1) // 4)  # processes; importing torch takes seconds
 
 Spawn = Callable[[], EngineProcess]
 
@@ -80,7 +84,8 @@ def _run(folder: Path, script: Script, arena: Arena, spawn: Spawn, outcome: Outc
     outcome.peak_bytes = max(outcome.peak_bytes, report.peak_bytes)
     if report.peak_bytes > limit:
         over = (report.peak_bytes - limit) / 2**20
-        outcome.failures.append(f"{which}: held {over:.1f} MiB more than memory_limit_bytes, {limit}")
+        beyond = f"beyond the {ALLOWANCE >> 20} MiB left for context and code"
+        outcome.failures.append(f"{which}: held {over:.1f} MiB more than memory_limit_bytes, {limit}, {beyond}")
     return outputs
 
 
@@ -168,8 +173,8 @@ def _judge(script: Script, source: Source, outputs: list, outcome: Outcome) -> N
 def check(
     folder: Path, traces: list[Trace], salt: str, host: Host, done: Callable[[Outcome], None] = lambda outcome: None
 ) -> list[Outcome]:
-    """Audits an engine folder; `done` is told of each trace. The next process starts while one runs."""
-    ahead = [EngineProcess(host)]
+    """Audits an engine folder; `done` is told of each trace. The next processes start while one runs."""
+    ahead = [EngineProcess(host) for _ in range(STARTED_AHEAD)]
 
     def spawn() -> EngineProcess:
         ahead.append(EngineProcess(host))
