@@ -1,4 +1,4 @@
-"""Where a timing was taken, its table and its JSON."""
+"""Where a timing was taken, the tables of a run as text cells, and its JSON."""
 
 import json
 import subprocess
@@ -7,19 +7,47 @@ from pathlib import Path
 
 from .assembled import REPOSITORY
 
-
-TIMING_COLUMNS = (
-    "shape", "step, regime", "ours ms", "TFLOP/s", "SM MHz", "peer ms", "TFLOP/s", "SM MHz", "ours/peer"
-)  # fmt: skip
+PEERS = ("triton", "cudnn", "eager", "read")
+PEER_NAMES = {"ours": "ours", "triton": "Triton", "cudnn": "cuDNN, no gate", "eager": "eager", "read": "plain read"}
+TIMING_COLUMNS = ("shape", "operation, regime", "ours ms", "rate", "SM MHz", "of floor", "ours/Triton", "ours/cuDNN",
+                  "ours/eager", "ours/read")  # fmt: skip
+HOST_COLUMNS = ("call", "contender", "returns after us", "with synchronise us")
 
 
 def timing_cells(row: dict) -> list[str]:
-    """The cells of TIMING_COLUMNS for a row of portable.measure."""
-    cells = [row["name"], f"{row['step']}, {row['regime']}"]
-    for name in ("ours", "peer"):
-        clock = row[name]["sm_mhz"]
-        cells += f"{row[name]['milliseconds']:.3f}", f"{row[name]['tflops']:.0f}", f"{clock:.0f}" if clock else "-"
-    return [*cells, f"{row['ratio']:.2f}"]
+    """The cells of TIMING_COLUMNS for a row of measure.row; rate in TB/s for decode, else in TFLOP/s."""
+    cells = [row["name"], f"{row['operation']}, {row['regime']}"]
+    ours = row["contenders"].get("ours")
+    if ours:
+        clock, part = ours["sm_mhz"], ours["of_floor"]
+        cells += f"{ours['milliseconds']:.3f}", rate(row, "ours"), f"{clock:.0f}" if clock else "-"
+        cells.append(f"{100 * part:.0f} %" if part else "-")
+    else:
+        cells += "-", "-", "-", "-"
+    return [*cells, *(f"{row['ratios'][peer]:.2f}" if peer in row["ratios"] else "-" for peer in PEERS)]
+
+
+def rate(row: dict, contender: str) -> str:
+    """A contender's TB/s in decode, else TFLOP/s, with the unit."""
+    figures = row["contenders"][contender]
+    return f"{figures['tbps']:.2f} TB/s" if row["operation"] == "decode" else f"{figures['tflops']:.0f} TFLOP/s"
+
+
+def host_cells(row: dict) -> list[str]:
+    """The cells of HOST_COLUMNS for a row of host.measure."""
+    names = [row["call"], PEER_NAMES.get(row["contender"], row["contender"])]
+    if "missing" in row:
+        return [*names, "-", "-"]
+    return [*names, f"{row['return_us']:.1f}", f"{row['wall_us']:.1f}"]
+
+
+def missing_lines(rows: Sequence[dict]) -> list[str]:
+    """Which contenders weren't there for which shapes, and why; each said once."""
+    shapes: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for contender, reason in row["missing"].items():
+            shapes.setdefault((contender, reason), {})[row["name"]] = None
+    return [f"{PEER_NAMES[who]} left out of {', '.join(names)}: {why}" for (who, why), names in shapes.items()]
 
 
 def commit() -> str | None:
@@ -69,7 +97,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_column(column, justify="left" if i < 2 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(width=max(130, Console().width)).print(table)
+    Console(width=max(150, Console().width)).print(table)
 
 
 def write_json(path: Path, facts: dict) -> None:

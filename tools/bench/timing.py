@@ -1,7 +1,8 @@
 """Times of GPU work, with the SM clock under which they were taken.
 
 The card moves by several percent with heat, so contenders are only compared when they took turns in one run. Two
-regimes: *burst*, single calls with the GPU idle before each, and *sustained*, continuous launches.
+regimes: *burst*, a few calls after some idle time, and *sustained*, continuous launches. The work is queued while the
+GPU spins, so that launch time stays out; host time is measured apart (host.py).
 """
 
 import contextlib
@@ -13,9 +14,13 @@ from dataclasses import dataclass
 
 import torch
 
-SPIN_CYCLES = 400_000  # about 0.2 ms: the work is queued while the GPU spins, so launch time stays out
+SPINS_A_SECOND = 2e9  # at the highest clock, or a spin would end early
+LEAST_SPIN, MOST_SPIN = 2e-4, 0.1  # seconds
 WARM_UP_CALLS = 3
+SUSTAINED_TURNS, QUEUED_CALLS = 3, 32
 CLOCK_INTERVAL = 0.01  # seconds between readings of the clock
+
+Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -68,39 +73,70 @@ class Clock:
         return statistics.median(self._readings) if self._readings else None
 
 
-def _time_calls(call: Callable[[], object], count: int) -> list[float]:
-    """Milliseconds of each of `count` consecutive calls, queued behind a short spin."""
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(SPIN_CYCLES)
-    marks[0].record()
-    for mark in marks[1:]:
-        call()
-        mark.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) for start, end in zip(marks, marks[1:])]
+class Contender:
+    """A call to be timed, with what is done before each call and not counted."""
+
+    def __init__(self, call: Call, before: Call | None) -> None:
+        self.call, self.before = call, before
+        self.times: list[float] = []  # milliseconds of each call
+        self.clock = Clock()
+        self._host_seconds = 0.0
+        for _ in range(WARM_UP_CALLS):  # the last one, with all warm, tells the host's time
+            self._host_seconds = self._queue_one()
+        torch.cuda.synchronize()
+        self.once = min(self.run(WARM_UP_CALLS))
+
+    def _queue_one(self) -> float:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        if self.before:
+            self.before()
+        self.call()
+        return time.perf_counter() - start
+
+    def run(self, count: int) -> list[float]:
+        """Milliseconds of each of `count` consecutive calls."""
+        marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+        spin = min(MOST_SPIN, max(LEAST_SPIN, 1.5 * count * self._host_seconds))
+        torch.cuda._sleep(int(spin * SPINS_A_SECOND))
+        for start, end in marks:
+            if self.before:
+                self.before()
+            start.record()
+            self.call()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) for start, end in marks]
+
+    def timing(self) -> Timing:
+        """Of all that `times` holds."""
+        return Timing(statistics.median(self.times), len(self.times), self.clock.median())
 
 
-def burst(contenders: Mapping[str, Callable[[], object]], idle: float, calls: int = 10) -> dict[str, Timing]:
-    """Contenders take turns, one call each, `idle` seconds of idle GPU before every call."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    clocks = {name: Clock() for name in contenders}
-    for call in contenders.values():
-        _time_calls(call, WARM_UP_CALLS)
-    for _ in range(calls):
-        for name, call in contenders.items():
-            time.sleep(idle)
-            times[name] += _time_calls(call, 1)
-            clocks[name].read()
-    return {name: Timing(statistics.median(times[name]), calls, clocks[name].median()) for name in contenders}
+def burst(
+    contenders: Mapping[str, Call], idle: float, calls: int = 10, turns: int = 3, before: Call | None = None
+) -> dict[str, Timing]:
+    """Contenders take turns of a few calls, `idle` seconds of idle GPU ahead of each turn.
 
-
-def sustained(contenders: Mapping[str, Callable[[], object]], seconds: float, turns: int = 3) -> dict[str, Timing]:
-    """Contenders take turns of continuous launches, `seconds` in all for each of them."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    clocks = {name: Clock() for name in contenders}
-    once = {name: min(_time_calls(call, WARM_UP_CALLS)) for name, call in contenders.items()}
+    before: called ahead of every call and not counted, to take its data out of the cache, say.
+    """
+    ready = {name: Contender(call, before) for name, call in contenders.items()}
     for _ in range(turns):
-        for name, call in contenders.items():
-            with clocks[name].readings():
-                times[name] += _time_calls(call, max(3, round(1e3 * seconds / turns / once[name])))
-    return {name: Timing(statistics.median(t), len(t), clocks[name].median()) for name, t in times.items()}
+        for contender in ready.values():
+            time.sleep(idle)
+            contender.times += contender.run(calls)
+            contender.clock.read()
+    return {name: contender.timing() for name, contender in ready.items()}
+
+
+def sustained(contenders: Mapping[str, Call], seconds: float, before: Call | None = None) -> dict[str, Timing]:
+    """Contenders take turns of continuous launches, `seconds` in all for each of them."""
+    ready = {name: Contender(call, before) for name, call in contenders.items()}
+    for _ in range(SUSTAINED_TURNS):
+        for contender in ready.values():
+            with contender.clock.readings():
+                end = time.perf_counter() + seconds / SUSTAINED_TURNS
+                while time.perf_counter() < end:
+                    fitting = int(1e3 * seconds / SUSTAINED_TURNS / contender.once) + 1
+                    contender.times += contender.run(min(QUEUED_CALLS, fitting))
+    return {name: contender.timing() for name, contender in ready.items()}

@@ -1,0 +1,154 @@
+"""`python -m tools.bench.page RESULTS.json --out FOLDER`: one self-contained page of a run, and its plots as PNG.
+
+The page, index.html, needs nothing else: the plots are inside it. Needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from .report import HOST_COLUMNS, PEER_NAMES, PEERS, host_cells, missing_lines, rate
+from .results import notes, short_commit, startup_rows
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 1180px; margin: 2.5rem auto;
+       padding: 0 1.2rem }
+h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem }
+p.where { color: #666; margin-top: .2rem } img { width: 100%; height: auto; margin: .4rem 0 1.2rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; width: 100%; margin: .6rem 0 }
+th { text-align: right; vertical-align: bottom; font-weight: 600; border-bottom: 1.5px solid #222;
+     padding: .3rem .55rem }
+td { text-align: right; border-bottom: 1px solid #eee; padding: .22rem .55rem; white-space: nowrap }
+th.word, td.word { text-align: left } td.slow { color: #b3261e } tr.missed td { color: #b3261e }
+li { margin: .2rem 0 }
+"""
+
+REGIMES = ("burst", "sustained")
+PLOTS = (
+    ("A bar for each shape against its peers", ("forward", "backward", "prefill", "decode")),
+    ("Rooflines", ("roofline",)),
+    ("Decode against bytes", ("decode-bytes",)),
+)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
+    """An HTML table; the first `words` columns are words. Ratios below 1, in columns named "× …", are red."""
+
+    def cell(tag: str, i: int, text: str) -> str:
+        kinds = ["word"] if i < words else []
+        if tag == "td" and columns[i].startswith("× ") and text != "-" and float(text) < 1:
+            kinds.append("slow")
+        return f'<{tag} class="{" ".join(kinds)}">{html.escape(text)}</{tag}>'
+
+    head = "".join(cell("th", i, text) for i, text in enumerate(columns))
+    body = "".join("<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>\n" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+
+
+def timing_table(rows: Sequence[dict]) -> str:
+    """Every row with every contender's rate."""
+    columns = ["shape", "operation", "regime", "ours ms", "SM MHz", "of floor", PEER_NAMES["ours"]]
+    for peer in PEERS:
+        columns += PEER_NAMES[peer], f"× {PEER_NAMES[peer]}"
+    cells = []
+    for row in rows:
+        ours = row["contenders"].get("ours")
+        line = [row["name"], row["operation"], row["regime"]]
+        line.append(f"{ours['milliseconds']:.3f}" if ours else "-")
+        line.append(f"{ours['sm_mhz']:.0f}" if ours and ours["sm_mhz"] else "-")
+        line.append(f"{100 * ours['of_floor']:.0f} %" if ours and ours["of_floor"] else "-")
+        line.append(rate(row, "ours") if ours else "-")
+        for peer in PEERS:
+            line.append(rate(row, peer) if peer in row["contenders"] else "-")
+            line.append(f"{row['ratios'][peer]:.2f}" if peer in row["ratios"] else "-")
+        cells.append(line)
+    return table(columns, cells, 3)
+
+
+def render(facts: dict, pictures: dict[str, bytes]) -> str:
+    """The page for a run and its plots, PNG by name. ValueError if the run doesn't say of which commit it is."""
+    items = [*missing_lines(facts["rows"]), *facts["failures"]]
+    about = notes(facts).replace("\n  ", " ").strip().splitlines()
+    sections = []
+    for title, kinds in PLOTS:
+        shown = [f"{kind}-{regime}" for kind in kinds for regime in REGIMES if f"{kind}-{regime}" in pictures]
+        if shown:
+            sections.append(f"<h2>{title}</h2>" + "".join(_picture(name, pictures[name]) for name in shown))
+    regimes = "".join(
+        f"<h2>All rows: {regime}</h2>" + timing_table(rows)
+        for regime in REGIMES
+        if (rows := [row for row in facts["rows"] if row["regime"] == regime])
+    )
+    versions = f"driver {facts['driver']}, torch {facts['torch']}, triton {facts['triton']}"
+    where = f"{short_commit(facts)} · {versions}"
+    title = f"Stratum on {facts['gpu']}"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
+<h1>{html.escape(title)}</h1>
+<p class="where">{html.escape(where)} · {facts["date"]}, one run of {facts["seconds"]} s</p>
+{_list(about)}
+{"".join(sections)}
+{regimes}
+{_list(items)}
+<h2>Host time of a call on an idle GPU</h2>
+{table(HOST_COLUMNS, [host_cells(row) for row in facts["host"]], 2)}
+<h2>Start-up and pack</h2>
+{table(("what", "value", "unit"), startup_rows(facts), 1)}
+<h2>Bars</h2>
+{_list([bar["bar"] for bar in facts["bars"]])}
+</body></html>
+"""
+
+
+def _list(lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{html.escape(line.removeprefix('- '))}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _picture(name: str, data: bytes) -> str:
+    return f'<img alt="{name}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+
+
+def write(facts: dict, folder: Path) -> Path:
+    """Writes index.html and the plots to a folder, and returns the page's path. ImportError without matplotlib."""
+    from . import plots
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {name: plots.png(figure) for name, figure in plots.figures(facts).items()}
+    for name, data in pictures.items():
+        (folder / f"{name}.png").write_bytes(data)
+    target = folder / "index.html"
+    target.write_text(render(facts, pictures))
+    return target
+
+
+def render_if_possible(facts: dict, folder: Path) -> str:
+    """Writes the page, and says where it is or why it isn't."""
+    try:
+        return f"page: {write(facts, folder)}"
+    except ImportError as error:
+        command = f"python -m tools.bench.page {folder / 'results.json'} --out {folder}"
+        return f"no page, {error}; where matplotlib is: {command}"
+    except ValueError as error:
+        return f"no page: {error}"
+
+
+def main() -> None:
+    """Renders the run that the command line names."""
+    parser = argparse.ArgumentParser(prog="tools.bench.page", description=__doc__.split("\n\n")[0])
+    parser.add_argument("file", type=Path, metavar="RESULTS.json", help="what the bench wrote")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for the page and the plots")
+    options = parser.parse_args()
+    try:
+        print(write(json.loads(options.file.read_text()), options.out))
+    except (ImportError, ValueError) as error:
+        parser.error(f"{options.file}: {error}")
+
+
+if __name__ == "__main__":
+    main()
