@@ -6,11 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.bench.floors import datasheet
+from tools.bench.report import commit, machine
+
+from .bench import Result, bench
 from .check import check
 from .data import fresh_salt
 from .process import Host
-from .report import outcome_json, print_heading, print_outcome, write_json
-from .trace import Trace, TraceError, load_traces
+from .report import bench_row, bench_summary, outcome_json, print_bench, print_heading, print_outcome, write_json
+from .trace import Trace, TraceError, load_traces, load_workloads
 
 HERE = Path(__file__).parent
 
@@ -42,6 +46,7 @@ def _arguments() -> argparse.Namespace:
     check_command.add_argument("--small", action="store_true", help="only traces marked small; without a GPU always so")
     bench_command.add_argument("--workloads", type=Path, default=HERE / "workloads", metavar="DIR")
     bench_command.add_argument("--peer", type=Path, metavar="FOLDER", help="an engine to time beside; it may compile")
+    bench_command.add_argument("--commit", default=commit(), help="noted in the JSON (default: the work tree's)")
     bench_command.add_argument("--rounds", type=int, default=3, help="times that starter and engine change places")
     return parser.parse_args()
 
@@ -81,6 +86,28 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if passed == len(traces) else 1
 
 
+def _bench(options: argparse.Namespace) -> int:
+    host = _host(options)
+    workloads = _chosen(load_workloads(options.workloads), options, small=False)
+    facts = {"commit": options.commit, **(machine() if host.memory == "cuda" else {"gpu": "none"})}
+    print(f"bench of {options.folder}, salt {options.salt}; " + ", ".join(f"{key} {value}" for key, value in facts.items()))
+    folders = {"engine": (options.folder.resolve(), True), "starter": (HERE / "starter", True)}
+    if options.peer:
+        folders["peer"] = (options.peer.resolve(), False)
+    sheet, rows = datasheet(facts["gpu"]), []
+
+    def done(result: Result) -> None:
+        rows.append(bench_row(result, sheet))
+        print(f"[{len(rows):2}/{len(workloads):2}] {result.workload.name}", file=sys.stderr, flush=True)
+
+    bench(workloads, folders, options.salt, host, options.rounds, done)
+    summary = bench_summary(rows)
+    print_bench(rows, summary)
+    if options.json:
+        write_json(options.json, {**facts, "salt": options.salt, "rounds": options.rounds, **summary, "workloads": rows})
+    return 1 if any(row["failures"].get("engine") or row["failures"].get("starter") for row in rows) else 0
+
+
 def main() -> int:
     """0 if the engine passes, 1 if it fails, 2 if there is nothing to grade."""
     options = _arguments()
@@ -88,7 +115,7 @@ def main() -> int:
         print(f"{options.folder}: expected a package that exports build_engine, found no __init__.py", file=sys.stderr)
         return 2
     try:
-        return _check(options) if options.command == "check" else 2
+        return _check(options) if options.command == "check" else _bench(options)
     except TraceError as error:
         print(error, file=sys.stderr)
         return 2

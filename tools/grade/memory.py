@@ -38,11 +38,15 @@ class Meter:
     def __init__(self, kind: str, pid: int) -> None:
         self._read = device_bytes if kind == "cuda" else lambda: host_bytes(pid)
         self._base = self._read()
-        self.peak = 0
+        self._held = self.peak = 0
 
     def mark(self) -> None:
         """What is held from now on counts."""
         self._base = self._read()
+
+    def resume(self) -> None:
+        """Leaves out what others have allocated since the last measurement, taking the process to hold what it held."""
+        self._base = self._read() - self._held
 
     def __enter__(self) -> Meter:
         self.peak = 0
@@ -55,6 +59,7 @@ class Meter:
         self._stop.set()
         self._thread.join()
         self._take()
+        self._held = self._read() - self._base
 
     def _take(self) -> None:
         self.peak = max(self.peak, self._read() - self._base)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,9 +116,20 @@ class EngineProcess:
         returned_bytes: of the arrays that the calls return, which don't count as the engine's.
         """
         with self._meter:
-            reply = self._require(self._order({"do": "run", "first": first, "last": last}), "calls")
+            reply = self._require(self._order({"do": "run", "first": first, "last": last, "count": True}), "calls")
         self._count(reply, returned_bytes)
         return reply["results"]
+
+    def share_device(self) -> None:
+        """Other processes have allocated since the last run; from here on their memory doesn't count as this one's."""
+        self._meter.resume()
+
+    def time(self, first: int, last: int) -> tuple[float, list[dict]]:
+        """The same, timed from here: seconds until all calls are done, and the results. Nothing is measured meanwhile."""
+        start = time.perf_counter()
+        reply = self._order({"do": "run", "first": first, "last": last, "count": False})
+        seconds = time.perf_counter() - start
+        return seconds, self._require(reply, "calls")["results"]
 
     def end(self) -> None:
         """Has the engine closed and the process end by itself. EngineFailure if it doesn't end well."""

@@ -219,7 +219,25 @@ def load_trace(path: Path) -> Trace:
 
 def load_traces(folder: Path) -> list[Trace]:
     """All traces of a folder, by name. TraceError if there is none."""
-    traces = [load_trace(path) for path in sorted(folder.glob("*.json")) if path.name != "manifest.json"]
+    traces = [load_trace(path) for path in sorted(folder.glob("*.json"))]
     if not traces:
         raise TraceError(f"{folder}: expected trace files, *.json, found none")
     return traces
+
+
+def load_workloads(folder: Path) -> list[Trace]:
+    """The traces that a folder's manifest.json lists, each of a stratum. TraceError if one is missing or has none."""
+    path = folder / "manifest.json"
+    try:
+        reader = _Reader(str(path), json.loads(path.read_text()))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise TraceError(f"{path}: {error}") from error
+    names = reader.take("workloads", list)
+    reader.end()
+    workloads = [load_trace(folder / str(name)) for name in names]
+    if not workloads:
+        raise TraceError(f"{path}: 'workloads': expected names of trace files, got none")
+    for workload in workloads:
+        if not workload.stratum:
+            raise TraceError(f"{workload.source}: 'stratum' is missing, which a workload needs")
+    return workloads

@@ -178,8 +178,9 @@ class Caller:
             return [self.memory.array(place) for place in value.values()]
         return value
 
-    def run(self, first: int, last: int) -> dict:
-        self.memory.start_count()
+    def run(self, first: int, last: int, count: bool) -> dict:
+        if count:
+            self.memory.start_count()
         results = []
         for kind, *operands in self.calls[first:last]:
             try:
@@ -188,7 +189,7 @@ class Caller:
             except Exception as error:
                 results.append(describe(error))
         self.memory.wait()
-        return {"results": results, **self.memory.count()}
+        return {"results": results, **(self.memory.count() if count else {})}
 
     def create(self, name: str) -> None:
         self.ids[name] = self.engine.create()
@@ -262,7 +263,7 @@ def main() -> None:
             elif kind == "build":
                 reply = caller.build(order["config"])
             elif kind == "run":
-                reply = caller.run(order["first"], order["last"])
+                reply = caller.run(order["first"], order["last"], order["count"])
             elif kind == "quit":
                 if caller and caller.engine:
                     caller.engine.close()
