@@ -26,6 +26,7 @@ TUNED = {
     "decode": (serving_kernels.decode_kernel, serving_kernels.DECODE_COLUMNS),
 }
 HEADS = ((64, 32, 2, 2), (64, 64, 4, 1), (128, 32, 16, 1), (128, 64, 4, 2))  # head_dim, gate_dim, q_heads, kv_heads
+CAPACITY = {"max_sequences": 8, "max_seq_len": 1024, "max_cached_tokens": 2048}
 TRAINING = ((2, 128), (1, 256), (2, 1), (1, 77), (1, 200))  # batch, length
 # Calls of a serving trace: by sequence, the tokens appended. A new name starts empty, or as a fork if it says of whom.
 PREFILLS = ({"a": 130, "b": 1, "c": 64}, {"a": 63, "d<a": 5, "c": 0, "e<a": 200}, {"b": 300, "e": 64})
@@ -81,8 +82,7 @@ def check_training(heads: tuple, dtype: str, batch: int, length: int) -> Iterato
 
 def check_serving(heads: tuple, dtype: str) -> Iterator[accuracy.Verdict]:
     """o of each call of a trace: ragged prompts, prefixes, decodes, forks inside a page, truncation, reused pages."""
-    capacity = {"max_sequences": 8, "max_seq_len": 1024, "max_cached_tokens": 2048}
-    settings = config(heads, dtype, modes=["prefill", "decode"], **capacity)
+    settings = config(heads, dtype, modes=["prefill", "decode"], **CAPACITY)
     with triton_engine.build_engine(settings) as engine:
         for cache in engine._serving.caches:
             cache.fill_(float("nan"))  # what a page held before must not matter
@@ -132,6 +132,8 @@ def checks(dtypes: list[str], quick: bool) -> Iterator[accuracy.Verdict]:
     for number in range(most):
         for kernel, configs in TUNED.values():
             kernel.configs = [configs[number % len(configs)]]
+        every = [config(heads, dtype, **CAPACITY) for dtype in dtypes for heads in HEADS]
+        triton_engine.compile_engines(every, sorted({length for _, length in TRAINING}))
         for dtype in dtypes:
             for heads in HEADS:
                 for batch, length in TRAINING:

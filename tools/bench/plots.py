@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullLocator
 
 from .report import PEER_NAMES
 
@@ -93,7 +93,7 @@ def roofline(rows: Sequence[dict], sheet: dict, regime: str) -> Figure:
                     *zip(*((x, y) for x, y, _ in points)), s=34, marker=MARKERS[operation], color=COLOURS[name],
                     label=PEER_NAMES[name], zorder=3, edgecolors="white", linewidths=0.6,
                 )  # fmt: skip
-        axis.set_title(operation, weight="bold")
+        axis.set_title(f"{operation}, {regime}", weight="bold")
         axis.set_xlabel("FLOP / byte")
         axis.set_ylabel("TFLOP/s")
         axis.legend(frameon=False, loc="lower right", handletextpad=0.1)
@@ -183,7 +183,7 @@ def _plain_ticks(axis: Axis) -> None:
     """1, 2, 5, 10, … instead of powers."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def figures(facts: dict) -> dict[str, Figure]:

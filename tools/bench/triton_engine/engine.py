@@ -109,9 +109,9 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def launches(self) -> list[tuple]:
-        """(kernel, arguments) of all that is tuned, for compile_all."""
-        shape = 1, TUNED_LENGTH
+    def launches(self, length: int = TUNED_LENGTH) -> list[tuple]:
+        """(kernel, arguments) of all that is tuned, for compile_all. length: of a training batch."""
+        shape = 1, length
         like = {"dtype": self.dtype, "device": self.device}
         inputs = tuple(torch.empty((*shape, *self._heads(name)), **like) for name in INPUTS)
         found = training.launches(inputs) if "training" in self.modes else []
@@ -160,6 +160,10 @@ def build_engine(config: dict | str | Path) -> Engine:
     return engine
 
 
-def compile_engines(configs: Iterable[dict]) -> None:
-    """Compiles the tiles of several configurations together, which keeps more cores busy than one after the other."""
-    compile_all([launch for config in configs for launch in Engine(config).launches()])
+def compile_engines(configs: Iterable[dict], lengths: Sequence[int] = (TUNED_LENGTH,)) -> None:
+    """Compiles the tiles of several configurations together, which keeps more cores busy than one after the other.
+
+    lengths: of training batches, one of each kind: multiples of 128 and others have kernels of their own.
+    """
+    engines = [Engine(config) for config in configs]
+    compile_all([launch for engine in engines for length in lengths for launch in engine.launches(length)])
