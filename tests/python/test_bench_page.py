@@ -71,10 +71,10 @@ def test_tables_line_up():
     run = made_up_run()
     parsed = Page(page.render(run, {}))
     assert all(len(set(cells)) == 1 for cells in parsed.tables)
-    burst = sum(row["regime"] == "burst" for row in run["rows"])
-    assert [len(cells) - 1 for cells in parsed.tables] == [
-        burst, len(run["rows"]) - burst, len(run["host"]), 3 * len(run["startup"]) + 1
-    ]  # fmt: skip
+    decode = sum(row["operation"] == "decode" for row in run["rows"])
+    one_regime = [(len(run["rows"]) - decode) // 2, decode // 2]  # products, then decode
+    others = [len(run["host"]), 3 * len(run["startup"]) + 1]
+    assert [len(cells) - 1 for cells in parsed.tables] == [*one_regime, *one_regime, *others]
 
 
 def test_a_run_in_bursts_alone():

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from .report import HOST_COLUMNS, PEER_NAMES, PEERS, host_cells, missing_lines, rate
+from .report import HOST_COLUMNS, PEER_NAMES, PEERS, host_cells, missing_lines
 from .results import notes, short_commit, startup_rows
 
 STYLE = """
@@ -24,7 +24,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th { text-align: right; vertical-align: bottom; font-weight: 600; border-bottom: 1.5px solid #222;
      padding: .3rem .55rem }
 td { text-align: right; border-bottom: 1px solid #eee; padding: .22rem .55rem; white-space: nowrap }
-th.word, td.word { text-align: left } td.slow { color: #b3261e } tr.missed td { color: #b3261e }
+th.word, td.word { text-align: left } td.slow, li.missed { color: #b3261e }
 li { margin: .2rem 0 }
 """
 
@@ -50,24 +50,39 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> 
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
 
 
-def timing_table(rows: Sequence[dict]) -> str:
-    """Every row with every contender's rate."""
-    columns = ["shape", "operation", "regime", "ours ms", "SM MHz", "of floor", PEER_NAMES["ours"]]
-    for peer in PEERS:
-        columns += PEER_NAMES[peer], f"× {PEER_NAMES[peer]}"
+def timing_table(rows: Sequence[dict], unit: str) -> str:
+    """Rows of one unit, tflops or tbps, with the rate of every contender that any of them has."""
+    peers = [peer for peer in PEERS if any(peer in row["contenders"] for row in rows)]
+    columns = ["shape", "operation", "ours ms", "SM MHz", "of floor", PEER_NAMES["ours"]]
+    for peer in peers:
+        # A plain read is a bound, not a rival.
+        columns += PEER_NAMES[peer], "of that" if peer == "read" else f"× {PEER_NAMES[peer].split(',')[0]}"
+
+    def speed(row: dict, contender: str) -> str:
+        digits = 2 if unit == "tbps" else 0
+        return f"{row['contenders'][contender][unit]:.{digits}f}" if contender in row["contenders"] else "-"
+
     cells = []
     for row in rows:
-        ours = row["contenders"].get("ours")
-        line = [row["name"], row["operation"], row["regime"]]
-        line.append(f"{ours['milliseconds']:.3f}" if ours else "-")
-        line.append(f"{ours['sm_mhz']:.0f}" if ours and ours["sm_mhz"] else "-")
-        line.append(f"{100 * ours['of_floor']:.0f} %" if ours and ours["of_floor"] else "-")
-        line.append(rate(row, "ours") if ours else "-")
-        for peer in PEERS:
-            line.append(rate(row, peer) if peer in row["contenders"] else "-")
-            line.append(f"{row['ratios'][peer]:.2f}" if peer in row["ratios"] else "-")
+        ours = row["contenders"].get("ours", {})
+        milliseconds, clock, part = (ours.get(key) for key in ("milliseconds", "sm_mhz", "of_floor"))
+        line = [row["name"], row["operation"], f"{milliseconds:.3f}" if milliseconds else "-"]
+        line += f"{clock:.0f}" if clock else "-", f"{100 * part:.0f} %" if part else "-", speed(row, "ours")
+        for peer in peers:
+            line += speed(row, peer), f"{row['ratios'][peer]:.2f}" if peer in row["ratios"] else "-"
         cells.append(line)
-    return table(columns, cells, 3)
+    return table(columns, cells, 2)
+
+
+def _tables(rows: Sequence[dict]) -> str:
+    """Of each regime, what products bound in TFLOP/s and decode in TB/s."""
+    found = []
+    for regime in REGIMES:
+        for unit, title in (("tflops", "TFLOP/s"), ("tbps", "TB/s")):
+            chosen = [r for r in rows if r["regime"] == regime and (r["operation"] == "decode") == (unit == "tbps")]
+            if chosen:
+                found.append(f"<h2>All rows: {regime}, {title}</h2>{timing_table(chosen, unit)}")
+    return "".join(found)
 
 
 def render(facts: dict, pictures: dict[str, bytes]) -> str:
@@ -79,11 +94,6 @@ def render(facts: dict, pictures: dict[str, bytes]) -> str:
         shown = [f"{kind}-{regime}" for kind in kinds for regime in REGIMES if f"{kind}-{regime}" in pictures]
         if shown:
             sections.append(f"<h2>{title}</h2>" + "".join(_picture(name, pictures[name]) for name in shown))
-    regimes = "".join(
-        f"<h2>All rows: {regime}</h2>" + timing_table(rows)
-        for regime in REGIMES
-        if (rows := [row for row in facts["rows"] if row["regime"] == regime])
-    )
     versions = f"driver {facts['driver']}, torch {facts['torch']}, triton {facts['triton']}"
     where = f"{short_commit(facts)} · {versions}"
     title = f"Stratum on {facts['gpu']}"
@@ -93,7 +103,7 @@ def render(facts: dict, pictures: dict[str, bytes]) -> str:
 <p class="where">{html.escape(where)} · {facts["date"]}, one run of {facts["seconds"]} s</p>
 {_list(about)}
 {"".join(sections)}
-{regimes}
+{_tables(facts["rows"])}
 {_list(items)}
 <h2>Host time of a call on an idle GPU</h2>
 {table(HOST_COLUMNS, [host_cells(row) for row in facts["host"]], 2)}
@@ -106,7 +116,10 @@ def render(facts: dict, pictures: dict[str, bytes]) -> str:
 
 
 def _list(lines: Sequence[str]) -> str:
-    items = "".join(f"<li>{html.escape(line.removeprefix('- '))}</li>" for line in lines)
+    items = "".join(
+        f'<li class="{"missed" if line.startswith("missed") else ""}">{html.escape(line.removeprefix("- "))}</li>'
+        for line in lines
+    )
     return f"<ul>{items}</ul>" if items else ""
 
 
