@@ -1,4 +1,5 @@
-"""The reference that results are judged by: against formulas written out, finite differences, and the rule's own terms."""
+"""The reference that results are judged by: against formulas written out, finite differences, and the rule's own
+terms."""
 
 import numpy as np
 import pytest

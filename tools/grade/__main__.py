@@ -1,4 +1,5 @@
-"""`python -m tools.grade check FOLDER` audits an engine, `python -m tools.grade bench FOLDER` times it beside the starter."""
+"""`python -m tools.grade check FOLDER` audits an engine, `python -m tools.grade bench FOLDER` times it beside the
+starter."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def _arguments() -> argparse.Namespace:
         command.add_argument("--salt", default=fresh_salt(), help="replays a grading's data (default: a fresh one)")
         command.add_argument("--only", nargs="+", metavar="TEXT", help="only those whose name contains one of these")
         command.add_argument("--driver", default="", metavar="LIBRARY", help="a stand-in for libcuda: no GPU is used")
-        command.add_argument("--python", default=sys.executable, metavar="EXE", help="interpreter of the engine's process")
+        command.add_argument(
+            "--python", default=sys.executable, metavar="EXE", help="interpreter of the engine's process"
+        )
         command.add_argument("--host", action="store_true", help="arrays in host memory, also where there is a GPU")
         command.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     check_command, bench_command = commands.choices["check"], commands.choices["bench"]
@@ -63,7 +66,9 @@ def _chosen(traces: list[Trace], options: argparse.Namespace, small: bool) -> li
         print(f"{len(left_out)} of {len(chosen)} traces are left out: they are not marked small")
     chosen = [t for t in chosen if t not in left_out]
     if not chosen:
-        raise TraceError(f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}")
+        raise TraceError(
+            f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}"
+        )
     return chosen
 
 
@@ -82,7 +87,9 @@ def _check(options: argparse.Namespace) -> int:
     passed = sum(outcome.ok for outcome in outcomes)
     print(f"{passed} of {len(traces)} traces passed")
     if options.json:
-        write_json(options.json, {"salt": options.salt, "memory": host.memory, "traces": list(map(outcome_json, outcomes))})
+        write_json(
+            options.json, {"salt": options.salt, "memory": host.memory, "traces": list(map(outcome_json, outcomes))}
+        )
     return 0 if passed == len(traces) else 1
 
 
@@ -90,7 +97,10 @@ def _bench(options: argparse.Namespace) -> int:
     host = _host(options)
     workloads = _chosen(load_workloads(options.workloads), options, small=False)
     facts = {"commit": options.commit, **(machine() if host.memory == "cuda" else {"gpu": "none"})}
-    print(f"bench of {options.folder}, salt {options.salt}; " + ", ".join(f"{key} {value}" for key, value in facts.items()))
+    print(
+        f"bench of {options.folder}, salt {options.salt}; "
+        + ", ".join(f"{key} {value}" for key, value in facts.items())
+    )
     folders = {"engine": (options.folder.resolve(), True), "starter": (HERE / "starter", True)}
     if options.peer:
         folders["peer"] = (options.peer.resolve(), False)
@@ -104,7 +114,9 @@ def _bench(options: argparse.Namespace) -> int:
     summary = bench_summary(rows)
     print_bench(rows, summary)
     if options.json:
-        write_json(options.json, {**facts, "salt": options.salt, "rounds": options.rounds, **summary, "workloads": rows})
+        write_json(
+            options.json, {**facts, "salt": options.salt, "rounds": options.rounds, **summary, "workloads": rows}
+        )
     return 1 if any(row["failures"].get("engine") or row["failures"].get("starter") for row in rows) else 0
 
 

@@ -1,8 +1,8 @@
 """The caller's arrays of a trace, in memory of the harness that the engine's process maps.
 
-Every array is a view of one block of 16-bit elements, with a guard around each and everything that isn't an input full of
-NaN: outputs start so, and the gaps between rows and arrays are so. After a run the block must be as before, except inside
-the outputs. On the host the block is an anonymous file; on a GPU, device memory shared by an IPC handle.
+Every array is a view of one block of 16-bit elements, with a guard around each and everything that isn't an input full
+of NaN: outputs start so, and the gaps between rows and arrays are so. After a call the block must be as before, except
+inside the call's outputs. On the host the block is an anonymous file; on a GPU, device memory shared by an IPC handle.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Layout:
         return start
 
     def array(self, shape: tuple[int, ...], layout: str) -> View:
-        """Room for one array [..., rows, heads, dim]: `contiguous`, `padded` or `heads_first` ([..., heads, rows, dim])."""
+        """Room for one array [..., rows, heads, dim]: `contiguous`, `padded` or `heads_first` ([..., heads,
+        rows, dim])."""
         *lead, rows, heads, dim = shape
         if layout == "heads_first":
             inner, size = (dim, rows * dim, 1), heads * rows * dim
@@ -117,14 +118,15 @@ class Arena:
 
     def __init__(self, kind: str, elements: int) -> None:
         self._block = {"host": _HostBlock, "cuda": _CudaBlock}[kind](elements)
-        self._before: np.ndarray | None = None
+        self._sealed: np.ndarray | None = None
+        self._expected: np.ndarray | None = None
         self._block.words[:] = POISON
 
     def __enter__(self) -> Arena:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._before = None
+        self._sealed = self._expected = None
         self._block.close()
 
     @property
@@ -138,31 +140,36 @@ class Arena:
 
     def array(self, view: View) -> np.ndarray:
         """The array at a place: uint16, writable."""
-        start = self._block.words[view.offset :]
-        return self.xp.lib.stride_tricks.as_strided(start, view.shape, tuple(2 * s for s in view.strides))
+        return self._array(self._block.words, view)
+
+    def _array(self, words: np.ndarray, view: View) -> np.ndarray:
+        strides = tuple(2 * stride for stride in view.strides)
+        return self.xp.lib.stride_tricks.as_strided(words[view.offset :], view.shape, strides)
 
     def seal(self) -> None:
         """Remembers every element; the inputs are filled, the engine's turn comes."""
-        self._before = self._block.words.copy()
+        self._sealed = self._block.words.copy()
+        self._expected = self._sealed.copy()
         self.settle()
 
-    def take(self, outputs: Iterable[View]) -> list[np.ndarray]:
-        """Copies of the outputs, which are poisoned again."""
-        taken = []
+    def accept(self, outputs: Iterable[View]) -> list[np.ndarray]:
+        """Copies of outputs that were to be written; from now on they shall stay as they are."""
+        accepted = []
         for view in outputs:
-            array = self.array(view)
-            taken.append(array.copy())
-            array[...] = POISON
-        return taken
+            array = self.array(view).copy()
+            self._array(self._expected, view)[...] = array
+            accepted.append(array)
+        return accepted
 
     def changed(self) -> int | None:
-        """The first element that isn't as it was when sealed, None if there is none. Take the outputs first."""
-        different = self._block.words != self._before
+        """The first element that is neither as it was when sealed nor as it was accepted; None if there is none."""
+        different = self._block.words != self._expected
         return int(different.argmax()) if bool(different.any()) else None
 
     def restore(self) -> None:
         """Puts everything back as it was when sealed."""
-        self._block.words[:] = self._before
+        self._block.words[:] = self._sealed
+        self._expected[:] = self._sealed
         self.settle()
 
     def settle(self) -> None:

@@ -1,9 +1,9 @@
 """Timed workloads: starter and engine back to back in alternation, on fresh data, with rows of the results re-checked.
 
 For each workload every contender has a process of its own that stays for all rounds. A round is two passes over the
-contenders, the second in reverse, each pass with data of its own: A B, B A. In a pass each contender runs the set-up, then
-the timed calls in one go, timed from here; then all outputs are looked at for gaps and some rows, picked by the operating
-system's randomness, are held to float64. A contender that fails once has no time.
+contenders, the second in reverse, each pass with data of its own: A B, B A. In a pass each contender runs the set-up,
+then the timed calls in one go, timed from here; then all outputs are looked at for gaps and some rows, picked by the
+operating system's randomness, are held to float64. A contender that fails once has no time.
 """
 
 from __future__ import annotations
@@ -112,24 +112,31 @@ class _Runner:
         self.process.load(self.script.orders() + [["release", name] for name in self.live])
 
     def run(self, source: Source) -> None:
-        """One pass: set-up, timed calls, tidying up, a look at the results. Before the first pass everything once untimed,
-        for lazy loading and what peers compile; memory is measured then."""
+        """One pass: set-up, timed calls, tidying up, a look at the results.
+
+        Before the first pass everything once untimed, for lazy loading and what peers compile; memory is measured then.
+        """
         self.arena.restore()
         setup, end = len(self.script.setup), len(self.script.steps)
         if not self.contender.seconds:
             self.process.share_device()
             _require(self.process.run(0, end + len(self.live)))
+            self._accept()
             self.arena.restore()
         _require(self.process.time(0, setup)[1])
         seconds, results = self.process.time(setup, end)
         _require(results)
         _require(self.process.time(end, end + len(self.live))[1])
-        outputs = [dict(zip(step.outputs, self.arena.take(step.outputs.values()))) for step in self.script.steps]
+        _recheck(self.script, source, self._accept())
+        self.contender.seconds.append(seconds)
+
+    def _accept(self) -> list[dict[str, np.ndarray]]:
+        """Every step's outputs. EngineFailure if anything else was written."""
+        outputs = [dict(zip(step.outputs, self.arena.accept(step.outputs.values()))) for step in self.script.steps]
         changed = self.arena.changed()
         if changed is not None:
-            raise EngineFailure("wrote to an input, or beside an output")
-        _recheck(self.script, source, outputs)
-        self.contender.seconds.append(seconds)
+            raise EngineFailure(self.script.place(changed))
+        return outputs
 
     def end(self) -> None:
         """Has the process end by itself; judges the memory it held."""
@@ -157,7 +164,9 @@ def _recheck(script: Script, source: Source, outputs: list[dict[str, np.ndarray]
     for step in script.steps[:picked]:
         model.apply(step)
     step = script.steps[picked]
-    verdicts = _serving_rows(step, outputs[picked], model) if step.call.sequences else _heads(step, outputs[picked], model)
+    verdicts = (
+        _serving_rows(step, outputs[picked], model) if step.call.sequences else _heads(step, outputs[picked], model)
+    )
     for verdict in verdicts:
         if not verdict.ok:
             raise EngineFailure(f"call {picked}: {verdict}")
@@ -198,7 +207,9 @@ def _heads(step: Step, outputs: dict[str, np.ndarray], model: Model) -> list[Ver
     verdicts = []
     for name, bits in outputs.items():
         result = from_bits(bits[b][:, wanted.get(name[1:], queries)], dtype)
-        verdicts.append(judge(f"{name} of batch element {b}, key/value head {c}", result, yardstick[name], right[name], floor[name]))
+        verdicts.append(
+            judge(f"{name} of batch element {b}, key/value head {c}", result, yardstick[name], right[name], floor[name])
+        )
     return verdicts
 
 

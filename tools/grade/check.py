@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 
 from tools.reference.accuracy import Verdict
 
@@ -71,14 +70,10 @@ def _run(folder: Path, script: Script, arena: Arena, spawn: Spawn, outcome: Outc
         try:
             process.open(arena.share(), script.trace.dtype, script.trace.stream)
             process.build(folder, script.config)
-            (_call_by_call if paced else _all_at_once)(script, process)
-            outputs = [dict(zip(step.outputs, arena.take(step.outputs.values()))) for step in script.steps]
+            outputs = (_call_by_call if paced else _all_at_once)(script, arena, process)
             process.end()
         except EngineFailure as failure:
             outcome.failures.append(f"{which}: {failure}")
-    changed = arena.changed() if outputs is not None else None
-    if changed is not None:
-        outcome.failures.append(f"{which}: {_place(script, changed)}")
     report, limit = process.report, script.trace.limit()
     outcome.failures += [f"{which}: the engine {finding}" for finding in report.findings]
     outcome.peak_bytes = max(outcome.peak_bytes, report.peak_bytes)
@@ -89,29 +84,45 @@ def _run(folder: Path, script: Script, arena: Arena, spawn: Spawn, outcome: Outc
     return outputs
 
 
-def _call_by_call(script: Script, process: EngineProcess) -> None:
-    """Runs the steps one by one. EngineFailure for a result, or a length of a sequence, that isn't the right one."""
+def _call_by_call(script: Script, arena: Arena, process: EngineProcess) -> list:
+    """Runs the steps one by one; their outputs. EngineFailure for a result, or a length of a sequence, that isn't the
+    right one, and for memory that was written and mustn't be."""
     orders, lengths = [], {}
     for step, order in zip(script.steps, script.orders()):
         _count_tokens(step, lengths)
         orders.append((step, order, dict(lengths) if step.call.sequences or step.call.of in lengths else {}))
     process.load([each for _, order, after in orders for each in (order, *(["length", name] for name in after))])
-    at = 0
+    outputs, at = [], 0
     for number, (step, _, after) in enumerate(orders):
         (result,) = process.run(at, at + 1, step.returned_bytes)
         _expect(number, step, result)
         found = process.run(at + 1, at + 1 + len(after)) if after else []
         for (name, length), answer in zip(after.items(), found):
             if answer.get("value") != length:
-                raise EngineFailure(f"call {number}, {step.call.call}: {name} has length {_shown(answer)}, not {length}")
+                raise EngineFailure(
+                    f"call {number}, {step.call.call}: {name} has length {_shown(answer)}, not {length}"
+                )
+        outputs += _accept(script, arena, [step])
         at += 1 + len(after)
+    return outputs
 
 
-def _all_at_once(script: Script, process: EngineProcess) -> None:
+def _all_at_once(script: Script, arena: Arena, process: EngineProcess) -> list:
+    """Runs all steps without a pause; their outputs."""
     process.load(script.orders())
     returned = sum(step.returned_bytes for step in script.steps)
     for number, (step, result) in enumerate(zip(script.steps, process.run(0, len(script.steps), returned))):
         _expect(number, step, result)
+    return _accept(script, arena, script.steps)
+
+
+def _accept(script: Script, arena: Arena, steps: list[Step]) -> list:
+    """The outputs of steps that have run. EngineFailure if anything else was written."""
+    outputs = [dict(zip(step.outputs, arena.accept(step.outputs.values()))) for step in steps]
+    changed = arena.changed()
+    if changed is not None:
+        raise EngineFailure(script.place(changed))
+    return outputs
 
 
 def _count_tokens(step: Step, lengths: dict[str, int]) -> None:
@@ -141,14 +152,6 @@ def _expect(number: int, step: Step, result: dict) -> None:
         raise EngineFailure(f"{place}: should raise {fails}, raised {_shown(result)}")
     if not fails and "error" in result:
         raise EngineFailure(f"{place}: raised {_shown(result)}")
-
-
-def _place(script: Script, element: int) -> str:
-    """What lies nearest before an element of the block that was written and mustn't be."""
-    views = [(v.offset, n, i, s) for i, s in enumerate(script.steps) for n, v in (*s.inputs.items(), *s.outputs.items())]
-    _, name, number, step = max((each for each in views if each[0] <= element), default=(0, "the first array", 0, None))
-    what = f"input {name}" if step and name in step.inputs else f"memory beside {name}"
-    return f"wrote to {what} of call {number}"
 
 
 def _compare(script: Script, first: list, second: list, outcome: Outcome) -> None:

@@ -53,7 +53,9 @@ def cost(script: Script) -> Cost:
             continue
         arrays = sum(2 * int(np.prod(view.shape)) for view in (*step.inputs.values(), *step.outputs.values()))
         if step.call.sequences:
-            pairs = c["q_heads"] * sum(n * before[s] + n * (n + 1) // 2 for s, n in zip(step.call.sequences, step.call.counts))
+            pairs = c["q_heads"] * sum(
+                n * before[s] + n * (n + 1) // 2 for s, n in zip(step.call.sequences, step.call.counts)
+            )
             unique = len(set().union(*(held[name] for name in step.call.sequences)))
             found.append((heads.forward_flops(pairs), arrays + unique * heads.kv_bytes))
         else:

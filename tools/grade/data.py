@@ -38,7 +38,9 @@ class Source:
     def rows(self, seed: str, operand: str, start: int, shape: tuple[int, int, int], scale: float = 1.0) -> np.ndarray:
         """Rows start ... start + shape[0] - 1 of the stream (seed, operand): uint16 [rows, heads, dim]."""
         count = shape[1] * shape[2]
-        return to_bits(self._normal(f"{seed}/{operand}", start * count, shape[0] * count) * scale, self.dtype).reshape(shape)
+        return to_bits(self._normal(f"{seed}/{operand}", start * count, shape[0] * count) * scale, self.dtype).reshape(
+            shape
+        )
 
     def _normal(self, stream: str, start: int, count: int) -> np.ndarray:
         """By Box and Muller, two 24-bit uniform numbers for each value."""
@@ -46,6 +48,8 @@ class Source:
         key = np.uint64(int.from_bytes(digest[:8], "little"))
         counter = self.xp.arange(start, start + count, dtype=np.uint64)
         bits = _mix(_mix(counter * np.uint64(_GOLDEN) + key) ^ np.uint64(int.from_bytes(digest[8:16], "little")))
-        radius = np.sqrt(-2 * np.log(((bits >> np.uint64(40)).astype(np.float32) + np.float32(0.5)) / np.float32(1 << 24)))
+        radius = np.sqrt(
+            -2 * np.log(((bits >> np.uint64(40)).astype(np.float32) + np.float32(0.5)) / np.float32(1 << 24))
+        )
         angle = ((bits >> np.uint64(8)) & np.uint64(0xFFFFFF)).astype(np.float32) * np.float32(2 * np.pi / (1 << 24))
         return radius * np.cos(angle)

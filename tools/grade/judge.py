@@ -1,7 +1,7 @@
 """Holds what an engine returned against float64.
 
-Walks a script beside a model of the cache: what each sequence holds, as arrays, a fork being a copy. Inputs are computed
-anew, never read from memory that the engine could reach.
+Walks a script beside a model of the cache: what each sequence holds, as arrays, a fork being a copy. Inputs are
+computed anew, never read from memory that the engine could reach.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Model:
         self._nothing = Held(*(source.xp.zeros(empty[name], np.uint16) for name in Held._fields))
 
     def apply(self, step: Step) -> list[tuple[str, Inputs]]:
-        """Does what the step's call does; for each sequence of a prefill or decode, what its new tokens attend to (bits)."""
+        """Does what the step's call does; for each sequence of a prefill or decode, what its new tokens attend
+        to (bits)."""
         call = step.call
         if call.fails:
             return []

@@ -1,8 +1,8 @@
 """Memory that an engine's process holds, as measured from outside it.
 
-On a GPU: what the device has given out beyond the moment before the engine was built, which counts whatever any part of the
-process allocates. The harness allocates nothing meanwhile. On the host, for engines whose device memory is host memory: the
-process's anonymous memory. A reader thread takes the peak while calls run.
+On a GPU: what the device has given out beyond the moment before the engine was built, which counts whatever any part of
+the process allocates. The harness allocates nothing meanwhile. On the host, for engines whose device memory is host
+memory: the process's anonymous memory. A reader thread takes the peak while calls run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import threading
 from types import TracebackType
 
 INTERVAL = 0.0005  # seconds between readings
-# Context, code and what a runtime keeps beside data, beyond what the device driver or the heap held before build_engine.
-ALLOWANCE = 8 << 20
+# Context, code and what a runtime keeps beside data, beyond what the device driver or the heap held before
+# build_engine. ALLOWANCE = 8 << 20
 
 
 def host_bytes(pid: int) -> int:

@@ -80,7 +80,11 @@ class EngineProcess:
         environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         environment |= {"HOME": str(self._root / "home"), "PATH": str(self._root / "bin"), "TMPDIR": str(self._scratch)}
         if self.host.memory == "host":  # memory that is freed goes back at once, so that it doesn't count as held
-            environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+            environment |= {
+                "MALLOC_MMAP_THRESHOLD_": "65536",
+                "MALLOC_TRIM_THRESHOLD_": "65536",
+                "MALLOC_ARENA_MAX": "1",
+            }
         if self.host.driver:
             environment["STRATUM_DRIVER"] = self.host.driver
         return environment
@@ -111,7 +115,8 @@ class EngineProcess:
         self._require(self._order({"do": "load", "calls": calls}), "mapping the arrays of the calls")
 
     def run(self, first: int, last: int, returned_bytes: int = 0) -> list[dict]:
-        """Makes the loaded calls first ... last - 1 without a pause; a result for each: {"value"} or {"error", "message"}.
+        """Makes the loaded calls first ... last - 1 without a pause; a result for each: {"value"} or {"error",
+        "message"}.
 
         returned_bytes: of the arrays that the calls return, which don't count as the engine's.
         """
@@ -125,7 +130,8 @@ class EngineProcess:
         self._meter.resume()
 
     def time(self, first: int, last: int) -> tuple[float, list[dict]]:
-        """The same, timed from here: seconds until all calls are done, and the results. Nothing is measured meanwhile."""
+        """The same, timed from here: seconds until all calls are done, and the results. Nothing is measured
+        meanwhile."""
         start = time.perf_counter()
         reply = self._order({"do": "run", "first": first, "last": last, "count": False})
         seconds = time.perf_counter() - start
@@ -133,7 +139,8 @@ class EngineProcess:
 
     def end(self) -> None:
         """Has the engine closed and the process end by itself. EngineFailure if it doesn't end well."""
-        self.report.findings += [f"mapped a compiler's library: {each}" for each in mapped_compilers(self.pid, self._known)]
+        compilers = mapped_compilers(self.pid, self._known) if self.host.watched else []
+        self.report.findings += [f"mapped a compiler's library: {each}" for each in compilers]
         self._send({"do": "quit"})
         try:
             code = self._process.wait(PATIENCE / 10)

@@ -58,7 +58,8 @@ BENCH_COLUMNS = ("workload", "ms", "starter ms", "speedup", "peer ms", "of peer"
 
 
 def bench_row(result: Result, sheet: Datasheet | None) -> dict[str, Any]:
-    """One workload's figures: seconds of each contender, speedup over the starter and the peer, fraction of the floor."""
+    """One workload's figures: seconds of each contender, speedup over the starter and the peer, fraction of the
+    floor."""
     engine, starter, peer = (result.latency(name) for name in ("engine", "starter", "peer"))
     floor = result.cost.floor_ms(sheet) if sheet else None
     return {
@@ -101,7 +102,9 @@ def print_bench(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
         return "-" if value is None else f"{value:,.{digits}f}"
 
     widths = (20, 9, 11, 8, 9, 8, 9, 9)
-    print("".join(f"{name:<{w}}" if not i else f"{name:>{w}}" for i, (name, w) in enumerate(zip(BENCH_COLUMNS, widths))))
+    print(
+        "".join(f"{name:<{w}}" if not i else f"{name:>{w}}" for i, (name, w) in enumerate(zip(BENCH_COLUMNS, widths)))
+    )
     for row in rows:
         cells = [row["workload"], figure(row["engine_ms"], 3), figure(row["starter_ms"], 1), figure(row["speedup"], 1)]
         cells += figure(row["peer_ms"], 3), figure(row["speedup_over_peer"]), figure(row["floor_ms"], 3)

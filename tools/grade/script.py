@@ -1,4 +1,5 @@
-"""A trace made ready to run: a place for every array, the data to fill them with, the orders for the engine's process."""
+"""A trace made ready to run: a place for every array, the data to fill them with, the orders for the engine's
+process."""
 
 from __future__ import annotations
 
@@ -112,6 +113,16 @@ class Script:
             return source.xp.concatenate(parts)
         forward = step.forward or step
         return source.rows(call.seed, operand, 0, (forward.call.batch * forward.call.length, heads, dim), scale)
+
+    def place(self, element: int) -> str:
+        """What was written, for an element of the block that mustn't be: the array that begins nearest before it."""
+        arrays = [(0, "q", 0, self.steps[0])]
+        for number, step in enumerate(self.steps):
+            arrays += [
+                (view.offset, name, number, step) for name, view in (*step.inputs.items(), *step.outputs.items())
+            ]
+        _, name, number, step = max((each for each in arrays if each[0] <= element), key=lambda each: each[0])
+        return f"wrote to {'input' if name in step.inputs else 'memory beside'} {name} of call {number}"
 
     def orders(self) -> list:
         """The steps as the engine's process wants them."""

@@ -1,8 +1,9 @@
 """What the engine's process asks of the system: programs to start, connections, files to open or change.
 
-The process has a seccomp filter (installed by the worker, once torch and the device are set up) by which the kernel holds
-each such system call until this side has seen it, native code's like Python's. Programs, connections and changes outside
-the scratch folder are refused with EACCES and noted; a compiler library that is opened is noted. Needs Linux 5.7 and x86-64.
+The process has a seccomp filter (installed by the worker, once torch and the device are set up) by which the kernel
+holds each such system call until this side has seen it, native code's like Python's. Programs, connections and changes
+outside the scratch folder are refused with EACCES and noted; a compiler library that is opened is noted. Needs Linux
+5.7 and x86-64.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ CONTINUE = 1
 NAMES = {number: name for name, number in WATCHED.items()}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 AT_CWD = -100
-COMPILERS = re.compile(r"nvrtc|nvptxcompiler|ptxjitcompiler|nvjitlink|nvvm|libllvm|libclang|libtriton|libtvm", re.IGNORECASE)
+COMPILERS = re.compile(
+    r"nvrtc|nvptxcompiler|ptxjitcompiler|nvjitlink|nvvm|libllvm|libclang|libtriton|libtvm", re.IGNORECASE
+)
 DEVICES = re.compile(r"/dev/(nvidia.*|null|zero|urandom|random|tty)|/proc/(self|\d+)/.*")
 
 # Position of the path, and of the directory that it is relative to, among a call's arguments. Two for calls with two.
@@ -126,7 +129,11 @@ def _path(pid: int, arguments: list[int], position: int, directory: int | None) 
             break
         text += piece
     path = os.fsdecode(text.partition(b"\0")[0])
-    base = struct.unpack("=i", struct.pack("=I", arguments[directory] & 0xFFFFFFFF))[0] if directory is not None else AT_CWD
+    base = (
+        struct.unpack("=i", struct.pack("=I", arguments[directory] & 0xFFFFFFFF))[0]
+        if directory is not None
+        else AT_CWD
+    )
     root = f"/proc/{pid}/cwd" if base == AT_CWD else f"/proc/{pid}/fd/{base}"
     if os.path.isabs(path):
         return os.path.normpath(path)

@@ -33,7 +33,8 @@ class Verdict:
 
     @property
     def fraction(self) -> float:
-        """The error as a fraction of what is allowed, the larger of largest and mean; 0 where nothing is allowed or wrong."""
+        """The error as a fraction of what is allowed, the larger of largest and mean; 0 where nothing is
+        allowed or wrong."""
         pairs = (self.largest, self.largest_allowed), (self.mean, self.mean_allowed)
         return max(error / allowed if allowed else float(error > 0) for error, allowed in pairs)
 

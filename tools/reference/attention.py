@@ -6,8 +6,8 @@ D = head_dim, R = gate_dim:
 
     o[i] = sum_j softmax_j(q[i].k[j] / sqrt(D)) * sigmoid(qg[i].kg[j] / sqrt(R)) * v[j]
 
-The mask is causal and aligned to the bottom right: the last query sees every key. The work goes in blocks of queries, so
-that long sequences fit the memory. Inside, arrays are [kv_heads C, group G, queries n, keys L] or [C, G, n, dim].
+The mask is causal and aligned to the bottom right: the last query sees every key. The work goes in blocks of queries,
+so that long sequences fit the memory. Inside, arrays are [kv_heads C, group G, queries n, keys L] or [C, G, n, dim].
 """
 
 from __future__ import annotations
@@ -67,15 +67,14 @@ def _times_keys(rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 class _Block:
-    """Softmax p, gate g and weight w of the queries start ... stop - 1 of a sequence, with the operands they come from."""
+    """Softmax p, gate g and weight w of the queries start ... stop - 1 of a sequence, with the operands they come
+    from."""
 
     def __init__(self, x: Inputs, start: int, stop: int, arithmetic: Arithmetic) -> None:
         kv_heads, offset = x.k.shape[1], len(x.k) - len(x.q)
         self.keys, self.arithmetic = offset + stop, arithmetic
         self.q, self.qg = (_fold(a[start:stop].astype(arithmetic.dtype), kv_heads) for a in (x.q, x.qg))
-        self.k, self.v, self.kg = (
-            a[: self.keys].astype(arithmetic.dtype).transpose(1, 0, 2) for a in (x.k, x.v, x.kg)
-        )
+        self.k, self.v, self.kg = (a[: self.keys].astype(arithmetic.dtype).transpose(1, 0, 2) for a in (x.k, x.v, x.kg))
         self.softmax_scale, self.gate_scale = (arithmetic.dtype(a.shape[-1] ** -0.5) for a in (x.q, x.qg))
         s = arithmetic.round(_times_keys(self.q, self.k.swapaxes(1, 2))) * self.softmax_scale
         xp = sys.modules[type(s).__module__.partition(".")[0]]  # numpy or cupy
@@ -93,7 +92,8 @@ class _Block:
         return _unfold(self.arithmetic.round(_times_keys(self.w, self.v)))
 
     def gradients(self, do: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-        """For do [n,Hq,D]: dq and dqg [n,Hq,dim], and what the block adds to dk, dv, dkg of each query head [C,G,L,dim]."""
+        """For do [n,Hq,D]: dq and dqg [n,Hq,dim], and what the block adds to dk, dv, dkg of each query head
+        [C,G,L,dim]."""
         upstream = _fold(do.astype(self.arithmetic.dtype), len(self.k))
         dw = self.arithmetic.round(_times_keys(upstream, self.v.swapaxes(1, 2)))
         dp = dw * self.g
