@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import shutil
@@ -18,18 +19,15 @@ FAULTS = Path(__file__).parent / "faults"
 DEBIAN_PYTHON = "/usr/bin/python3"
 
 
+@functools.cache
 def torch_python() -> str:
     """An interpreter that has torch: this one, or Debian's, for which `make setup` installs it."""
     if importlib.util.find_spec("torch"):
         return sys.executable
     done = subprocess.run([DEBIAN_PYTHON, "-c", "import torch"], capture_output=True, text=True)
     if done.returncode:
-        raise pytest.UsageError(f"neither this Python nor {DEBIAN_PYTHON} has torch; `make setup` installs it")
+        pytest.fail(f"neither this Python nor {DEBIAN_PYTHON} has torch; `make setup` installs it")
     return DEBIAN_PYTHON
-
-
-def pytest_configure(config) -> None:
-    config.stash["python"] = torch_python()
 
 
 @pytest.fixture
@@ -60,15 +58,14 @@ class Graded:
 
 
 @pytest.fixture
-def grade(request, tmp_path):
+def grade(tmp_path):
     """Runs `python -m tools.grade` with arrays in host memory."""
 
     def run(command: str, folder: Path, *options: object) -> Graded:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        python = request.config.stash["python"]
         done = subprocess.run(
-            [sys.executable, "-m", "tools.grade", command, folder, "--host", "--python", python, "--json", report]
+            [sys.executable, "-m", "tools.grade", command, folder, "--host", "--python", torch_python(), "--json", report]
             + [str(each) for each in options],
             cwd=REPOSITORY,
             capture_output=True,
