@@ -11,8 +11,8 @@ import threading
 from types import TracebackType
 
 INTERVAL = 0.0005  # seconds between readings
-# Context, code and what a runtime keeps beside data, beyond what the device driver or the heap held before
-# build_engine. ALLOWANCE = 8 << 20
+# Context, code and what a runtime keeps beside data, beyond what the device or the heap held before build_engine.
+ALLOWANCE = 8 << 20
 
 
 def host_bytes(pid: int) -> int:
