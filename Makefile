@@ -21,8 +21,12 @@ WHEELS := build/wheels
 PLANS ?=
 EXTENDED := build/extended
 SUBMISSION ?= $(if $(PLANS),$(EXTENDED),build/submission)
-# Options of the demo.
+# Options of the demo, of the harness and of the bench.
 DEMO ?=
+GRADE ?=
+BENCH ?=
+# What to sweep: a sweep file, or the folder of a sweep that was begun.
+SWEEP ?= examples/sweeps/forward-d64-r32-sm90.json
 
 # Reports of the sanitizers end a test; leaks count.
 export ASAN_OPTIONS := detect_leaks=1:halt_on_error=1
@@ -37,11 +41,13 @@ help: ## this list
 ## Set-up -------------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: packages $(VENV)/.test ## install what is missing: Debian packages, Python packages in .venv
+setup: test-packages $(VENV)/.test ## install what is missing: Debian packages, Python packages in .venv
 
-.PHONY: packages
+.PHONY: packages test-packages
 packages:
 	@tools/setup/packages.sh $(PYTHON)
+test-packages:
+	@tools/setup/packages.sh $(PYTHON) tests
 
 $(PY): | packages
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "setup: CPython 3.10 or newer needed, $(PYTHON) is " + sys.version)'
@@ -107,6 +113,10 @@ test: setup toolchain submission ## every test that this machine can run
 	@$(MAKE) sanitize
 	$(call say,Python tests)
 	@$(PY) -m pytest tests/python
+	$(call say,Tests of the sweep)
+	@$(PY) -m pytest tests/sweep
+	$(call say,Tests of the harness)
+	@$(PY) -m pytest tests/grade
 	$(call say,Tests of the folder that ships)
 	@$(PY) -m pytest tests/packaging
 
@@ -117,7 +127,11 @@ sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehavior
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
 
-# The two below run where nothing can be installed: they take python3 as it is, and folders assembled before.
+.PHONY: sweep
+sweep: toolchain submission ## search a kernel's tiles, SWEEP=FILE; times where python3 has torch and a GPU
+	@STRATUM_SUBMISSION=$(SUBMISSION) $(PYTHON) -m tools.sweep $(SWEEP)
+
+# Those below run where nothing can be installed: they take python3 as it is, and folders assembled before.
 
 # $(call assembled,FOLDER,COMMAND): fails, naming the command that makes it, unless the folder is there.
 # $(call current,FOLDER): fails unless its pack is the one in cubins/.
@@ -131,8 +145,14 @@ test-gpu: ## the tests that need a GPU, with the python3 that has torch; install
 	$(call assembled,$(EXTENDED),make submission PLANS=examples/plans)
 	@STRATUM_SUBMISSION=$(SUBMISSION) STRATUM_EXTENDED=$(EXTENDED) $(PYTHON) -m pytest tests/gpu
 
+.PHONY: grade
+grade: ## audit the folder as a stranger would, then time it beside the starter; on a GPU; installs nothing
+	$(call assembled,$(SUBMISSION),make submission)
+	@$(PYTHON) -m tools.grade check $(SUBMISSION) --json build/grade/check.json $(GRADE)
+	@$(PYTHON) -m tools.grade bench $(SUBMISSION) --peer tools/bench/triton_engine --json build/grade/bench.json $(GRADE)
+
 .PHONY: bench
-bench: ## timings on a GPU, with the python3 that has torch; installs nothing
+bench: ## timings on a GPU beside peers, and their page in build/bench; installs nothing
 	$(call assembled,$(SUBMISSION),make submission)
 	$(call current,$(SUBMISSION))
-	@STRATUM_SUBMISSION=$(SUBMISSION) $(PYTHON) -m tools.bench
+	@STRATUM_SUBMISSION=$(SUBMISSION) $(PYTHON) -m tools.bench $(BENCH)

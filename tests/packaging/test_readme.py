@@ -20,6 +20,8 @@ NOT_RUN = {
     "make test": "is what runs this test",
     "make test-gpu": "needs a GPU",
     "make bench": "needs a GPU",
+    "make grade": "needs a GPU; tests/grade runs the harness without one",
+    "make sweep": "compiles a hundred kernels; tests/sweep compiles and sweeps a few",
     "make cubins": "would write cubins/; test_strata.py builds a pack elsewhere",
     "make verify": "compiles every kernel again, for minutes; a small pack is verified by tests/generator",
 }

@@ -1,1 +1,1 @@
-"""Timings on a GPU beside named peers. `python -m tools.bench` compares the portable kernels with a Triton kernel."""
+"""Timings on a GPU beside named peers; __main__.py has the design."""

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Looks for what the C++ build needs; installs Debian's packages for what is missing, and nothing if all is there.
+# Looks for what the C++ build needs, and with `packages.sh PYTHON tests` for what the tests do; installs Debian's
+# packages for what is missing, and nothing if all is there.
 #
 # A thing is there if it can be used: a command runs, a header preprocesses, Python can make a virtual environment.
 # Without apt-get, or without root and sudo, it prints the list and fails.
 set -euo pipefail
 
 python=${1:-python3}
+purpose=${2:-build}
 missing=()
 
 need_command() { # COMMAND PACKAGE
@@ -30,6 +32,10 @@ need_header CLI/CLI.hpp libcli11-dev
 need_header zstd.h libzstd-dev
 need_header sha2.h libmd-dev
 "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+# The starter that engines are graded beside is eager PyTorch; on the CPU Debian's is small.
+if [ "$purpose" = tests ]; then
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || missing+=(python3-torch)
+fi
 
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
