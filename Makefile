@@ -144,6 +144,7 @@ test-gpu: ## the tests that need a GPU, with the python3 that has torch; install
 	$(call current,$(SUBMISSION))
 	$(call assembled,$(EXTENDED),make submission PLANS=examples/plans)
 	@STRATUM_SUBMISSION=$(SUBMISSION) STRATUM_EXTENDED=$(EXTENDED) $(PYTHON) -m pytest tests/gpu
+	@$(PYTHON) -m pytest tests/grade/test_check.py --gpu
 
 .PHONY: grade
 grade: ## audit the folder as a stranger would, then time it beside the starter; on a GPU; installs nothing

@@ -19,6 +19,10 @@ FAULTS = Path(__file__).parent / "faults"
 DEBIAN_PYTHON = "/usr/bin/python3"
 
 
+def pytest_addoption(parser) -> None:
+    parser.addoption("--gpu", action="store_true", help="grade with the caller's arrays on the GPU, not on the host")
+
+
 @functools.cache
 def torch_python() -> str:
     """An interpreter that has torch: this one, or Debian's, for which `make setup` installs it."""
@@ -58,14 +62,15 @@ class Graded:
 
 
 @pytest.fixture
-def grade(tmp_path):
-    """Runs `python -m tools.grade` with arrays in host memory."""
+def grade(request, tmp_path):
+    """Runs `python -m tools.grade` with arrays in host memory, or with --gpu on the GPU."""
+    where = [] if request.config.getoption("--gpu") else ["--host"]
 
     def run(command: str, folder: Path, *options: object) -> Graded:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
         done = subprocess.run(
-            [sys.executable, "-m", "tools.grade", command, folder, "--host", "--python", torch_python(), "--json", report]
+            [sys.executable, "-m", "tools.grade", command, folder, *where, "--python", torch_python(), "--json", report]
             + [str(each) for each in options],
             cwd=REPOSITORY,
             capture_output=True,

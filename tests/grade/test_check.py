@@ -17,6 +17,9 @@ from .conftest import REPOSITORY, STARTER
 TRACES = REPOSITORY / "tools" / "grade" / "traces"
 SERVING, TRAINING = "decode-d64-r64-tokens", "train-two-in-flight"
 
+# 16 MiB over: torch's count is exact, what a driver or the heap holds has 8 MiB to spare.
+HELD = r"held ([78]|1[67])\.\d MiB more than memory_limit_bytes, \d+, beyond the 8 MiB left"
+
 # What catches a bad engine: a trace, and words of the failure.
 CAUGHT = {
     "writes_nothing": (SERVING, "aren't finite"),
@@ -26,10 +29,10 @@ CAUGHT = {
     "skips_last_key": (SERVING, "largest error"),
     "reads_past_length": (SERVING, "largest error"),
     "ignores_gate_in_one_head": (SERVING, "mean"),
-    "holds_over_ceiling": (TRAINING, r"held [78]\.\d MiB more than memory_limit_bytes, \d+, beyond the 8 MiB left"),
+    "holds_over_ceiling": (TRAINING, HELD),
     "holds_over_ceiling_in_driver": (
         TRAINING,
-        r"held [78]\.\d MiB more than memory_limit_bytes, \d+, beyond the 8 MiB left",
+        HELD,
     ),
     "compiles_at_run_time": (TRAINING, "started a program: .*cc"),
     "maps_a_compiler": (TRAINING, "opened a compiler's library: .*libnvrtc.so.13"),
@@ -84,7 +87,7 @@ def test_an_engine_that_knows_the_public_data_fails_on_fresh_data(faulty, grade)
 
 
 def test_the_starter_passes_every_small_trace(grade):
-    done = grade("check", STARTER)
+    done = grade("check", STARTER, "--small")
     assert done.code == 0, done.output
     small = [path for path in TRACES.glob("*.json") if load_trace(path).small]
     assert len(done.facts["traces"]) == len(small) == 21
