@@ -7,6 +7,7 @@ import pytest
 
 from tools.bench.floors import Datasheet
 from tools.grade.cost import cost
+from tools.grade.results import page
 from tools.grade.score import combine, median_of, score
 from tools.grade.script import Script
 from tools.grade.trace import load_trace, load_workloads
@@ -118,3 +119,16 @@ def test_cost_counts_a_shared_prefix_once(tmp_path):
     first = 2 * (2 * 4 + 2) * 2 * (11 + 11 + 12), 3 * new + 13 * token  # ten of both, one of a's, two of p's
     second = 2 * (2 * 4 + 2) * 2 * 5, new + 5 * token
     assert found.calls == (first, second)
+
+
+def test_the_page_of_a_grading(grade):
+    done = grade(
+        "bench", STARTER, "--workloads", SMALL, "--rounds", 1, "--only", "decode", "--commit", "0123456789abcdef"
+    )
+    text = page({"traces": [{"ok": True}, {"ok": False}]}, {**done.facts, "driver": "580"})
+    assert "Audit: 1 of 2 traces passed. Score: " in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| decode-small")]
+    assert row.startswith("| decode-small | 0123456789 | none | 580 | ")
+    assert (
+        len({line.count("|") for line in text.splitlines() if line.startswith(("| decode-small", "| workload"))}) == 1
+    )

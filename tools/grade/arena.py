@@ -86,8 +86,7 @@ class _HostBlock:
         return {"memory": "host", "path": f"/proc/{os.getpid()}/fd/{self._fd}", "bytes": self.words.nbytes}
 
     def close(self) -> None:
-        self.words = None
-        self._map.close()
+        self.words = self._map = None  # unmapped with the last array that shows it
         os.close(self._fd)
 
 

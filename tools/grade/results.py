@@ -17,6 +17,22 @@ from .report import write_json
 FOLDER = REPOSITORY / "docs" / "results"
 
 
+# Of a workload's row, with the digits shown.
+FIGURES = (
+    ("engine_ms", 3),
+    ("starter_ms", 1),
+    ("speedup", 1),
+    ("peer_ms", 3),
+    ("speedup_over_peer", 2),
+    ("floor_ms", 3),
+    ("fraction_of_floor", 2),
+)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def _cell(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
@@ -24,34 +40,36 @@ def _cell(value: float | None, digits: int) -> str:
 def page(check: dict[str, Any], bench: dict[str, Any]) -> str:
     """The page of a grading."""
     passed = sum(trace["ok"] for trace in check["traces"])
-    where = f"{bench['commit'][:10]} | {bench['gpu']} | {bench['driver']}"
+    where = bench["commit"][:10], bench["gpu"], bench["driver"]
+    columns = (
+        "workload",
+        "commit",
+        "GPU",
+        "driver",
+        "ms",
+        "starter ms",
+        "speedup",
+        "Triton ms",
+        "over Triton",
+        "floor ms",
+    )
     lines = [
         "# Grading",
         "",
         "Written by `python -m tools.grade.results` from what `make grade` wrote. Times are medians of whole traces, seen",
-        f"from the controller, {2 * bench['rounds']} passes each; starter, engine and the Triton peer took turns on fresh",
-        "data. Speedups are the other's time over the engine's. docs/grade.md says what is measured and how.",
+        f"from the controller, {2 * bench['rounds']} passes each; starter, engine and Triton took turns on fresh data.",
+        "Speedups are the other's time over the engine's. docs/grade.md says what is measured and how.",
         "",
         f"Audit: {passed} of {len(check['traces'])} traces passed. Score: {bench['score']:.3f}.",
         "",
-        "| workload | commit | GPU | driver | ms | starter ms | speedup | Triton ms | over Triton | floor ms | of floor |",
-        "| --- | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: |",
+        _row(*columns, "floor ms", "of floor"),
+        _row(*["---"] * 4, *["--:"] * 7),
     ]
     for row in bench["workloads"]:
-        figures = (
-            ("engine_ms", 3),
-            ("starter_ms", 1),
-            ("speedup", 1),
-            ("peer_ms", 3),
-            ("speedup_over_peer", 2),
-            ("floor_ms", 3),
-            ("fraction_of_floor", 2),
-        )
-        cells = " | ".join(_cell(row[name], digits) for name, digits in figures)
-        lines.append(f"| {row['workload']} | {where} | {cells} |")
-    lines += ["", "| geometric mean of | speedup over the starter | over Triton |", "| --- | --: | --: |"]
+        lines.append(_row(row["workload"], *where, *(_cell(row[name], digits) for name, digits in FIGURES)))
+    lines += ["", _row("geometric mean of", "speedup over the starter", "over Triton"), _row("---", "--:", "--:")]
     starter, peer = (bench["speedups"].get(name, {}) for name in ("starter", "peer"))
-    lines += [f"| {key} | {_cell(value, 2)} | {_cell(peer.get(key), 2)} |" for key, value in starter.items()]
+    lines += [_row(key, _cell(value, 2), _cell(peer.get(key), 2)) for key, value in starter.items()]
     return "\n".join(lines) + "\n"
 
 
