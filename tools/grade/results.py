@@ -17,15 +17,15 @@ from .report import write_json
 FOLDER = REPOSITORY / "docs" / "results"
 
 
-# Of a workload's row, with the digits shown.
+# Columns of a workload: heading, field of its row, digits shown.
 FIGURES = (
-    ("engine_ms", 3),
-    ("starter_ms", 1),
-    ("speedup", 1),
-    ("peer_ms", 3),
-    ("speedup_over_peer", 2),
-    ("floor_ms", 3),
-    ("fraction_of_floor", 2),
+    ("ms", "engine_ms", 3),
+    ("starter ms", "starter_ms", 1),
+    ("speedup", "speedup", 1),
+    ("Triton ms", "peer_ms", 3),
+    ("over Triton", "speedup_over_peer", 2),
+    ("floor ms", "floor_ms", 3),
+    ("of floor", "fraction_of_floor", 2),
 )
 
 
@@ -41,32 +41,20 @@ def page(check: dict[str, Any], bench: dict[str, Any]) -> str:
     """The page of a grading."""
     passed = sum(trace["ok"] for trace in check["traces"])
     where = bench["commit"][:10], bench["gpu"], bench["driver"]
-    columns = (
-        "workload",
-        "commit",
-        "GPU",
-        "driver",
-        "ms",
-        "starter ms",
-        "speedup",
-        "Triton ms",
-        "over Triton",
-        "floor ms",
-    )
     lines = [
         "# Grading",
         "",
-        "Written by `python -m tools.grade.results` from what `make grade` wrote. Times are medians of whole traces, seen",
-        f"from the controller, {2 * bench['rounds']} passes each; starter, engine and Triton took turns on fresh data.",
+        "Written by `python -m tools.grade.results` from what `make grade` wrote. Times are medians of whole traces,",
+        f"seen from the controller, {2 * bench['rounds']} passes each; starter, engine, Triton took turns on fresh data.",
         "Speedups are the other's time over the engine's. docs/grade.md says what is measured and how.",
         "",
         f"Audit: {passed} of {len(check['traces'])} traces passed. Score: {bench['score']:.3f}.",
         "",
-        _row(*columns, "floor ms", "of floor"),
-        _row(*["---"] * 4, *["--:"] * 7),
+        _row("workload", "commit", "GPU", "driver", *(heading for heading, *_ in FIGURES)),
+        _row(*["---"] * 4, *["--:"] * len(FIGURES)),
     ]
     for row in bench["workloads"]:
-        lines.append(_row(row["workload"], *where, *(_cell(row[name], digits) for name, digits in FIGURES)))
+        lines.append(_row(row["workload"], *where, *(_cell(row[name], digits) for _, name, digits in FIGURES)))
     lines += ["", _row("geometric mean of", "speedup over the starter", "over Triton"), _row("---", "--:", "--:")]
     starter, peer = (bench["speedups"].get(name, {}) for name in ("starter", "peer"))
     lines += [_row(key, _cell(value, 2), _cell(peer.get(key), 2)) for key, value in starter.items()]
