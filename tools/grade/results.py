@@ -39,13 +39,14 @@ def _cell(value: float | None, digits: int) -> str:
 
 def page(check: dict[str, Any], bench: dict[str, Any]) -> str:
     """The page of a grading."""
+    passes = 2 * bench["rounds"]
     passed = sum(trace["ok"] for trace in check["traces"])
     where = bench["commit"][:10], bench["gpu"], bench["driver"]
     lines = [
         "# Grading",
         "",
         "Written by `python -m tools.grade.results` from what `make grade` wrote. Times are medians of whole traces,",
-        f"seen from the controller, {2 * bench['rounds']} passes each; starter, engine, Triton took turns on fresh data.",
+        f"seen from the controller, {passes} passes each; the three took turns on fresh data.",
         "Speedups are the other's time over the engine's. docs/grade.md says what is measured and how.",
         "",
         f"Audit: {passed} of {len(check['traces'])} traces passed. Score: {bench['score']:.3f}.",
