@@ -21,9 +21,8 @@ WHEELS := build/wheels
 PLANS ?=
 EXTENDED := build/extended
 SUBMISSION ?= $(if $(PLANS),$(EXTENDED),build/submission)
-# Options of the demo, of the harness and of the bench.
+# Options of the demo and of the bench.
 DEMO ?=
-GRADE ?=
 BENCH ?=
 # What to sweep: a sweep file, or the folder of a sweep that was begun.
 SWEEP ?= examples/sweeps/forward-d64-r32-sm90.json
@@ -149,8 +148,8 @@ test-gpu: ## the tests that need a GPU, with the python3 that has torch; install
 .PHONY: grade
 grade: ## audit the folder as a stranger would, then time it beside the starter; on a GPU; installs nothing
 	$(call assembled,$(SUBMISSION),make submission)
-	@$(PYTHON) -m tools.grade check $(SUBMISSION) --json build/grade/check.json $(GRADE)
-	@$(PYTHON) -m tools.grade bench $(SUBMISSION) --peer tools/bench/triton_engine --json build/grade/bench.json $(GRADE)
+	@$(PYTHON) -m tools.grade check $(SUBMISSION) --json build/grade/check.json
+	@$(PYTHON) -m tools.grade bench $(SUBMISSION) --peer tools/bench/triton_engine --json build/grade/bench.json
 
 .PHONY: bench
 bench: ## timings on a GPU beside peers, and their page in build/bench; installs nothing

@@ -2,13 +2,14 @@
 
 import json
 import math
+from statistics import median
 
 import pytest
 
 from tools.bench.floors import Datasheet
 from tools.grade.cost import cost
 from tools.grade.results import page
-from tools.grade.score import combine, median_of, score
+from tools.grade.score import combine, score
 from tools.grade.script import Script
 from tools.grade.trace import load_trace, load_workloads
 
@@ -25,22 +26,30 @@ def test_the_starter_beside_itself(grade):
     for row in done.facts["workloads"]:
         assert row["failures"] == {}
         assert {name: len(times) for name, times in row["seconds"].items()} == {"engine": 4, "starter": 4}
-        assert row["speedup"] == pytest.approx(
-            median_of(row["seconds"]["starter"]) / median_of(row["seconds"]["engine"])
-        )
+        assert row["speedup"] == pytest.approx(median(row["seconds"]["starter"]) / median(row["seconds"]["engine"]))
     assert set(done.facts["speedups"]["starter"]) == {
         "train-d64-r32", "prefill-d64-r32", "decode-d64-r32", "train", "prefill", "decode", "all",
     }  # fmt: skip
     assert done.facts["score"] == score(done.facts["speedups"]["starter"]["all"])
 
 
-@pytest.mark.parametrize("fault", ["wrong_in_timed_traces", "writes_nothing", "holds_over_ceiling"])
+@pytest.mark.parametrize(
+    "fault", ["wrong_in_timed_traces", "writes_nothing", "holds_over_ceiling", "ignores_gate_in_one_head"]
+)
 def test_a_bad_engine_has_no_time_and_no_score(faulty, grade, fault):
     done = grade("bench", faulty(fault), "--workloads", SMALL, "--rounds", 1)
     assert done.code == 1, done.output
     for row in done.facts["workloads"]:
         assert row["failures"].get("engine") and row["engine_ms"] is None and row["starter_ms"] > 0
     assert done.facts["score"] == 0
+
+
+def test_work_that_is_put_off_until_the_clock_was_read_counts_as_not_done(faulty, grade):
+    done = grade(
+        "bench", faulty("works_after_the_clock"), "--workloads", SMALL, "--rounds", 1, "--only", "fill", "code"
+    )
+    assert done.code == 1, done.output
+    assert all("were not written" in row["failures"]["engine"][0] for row in done.facts["workloads"]), done.output
 
 
 def test_a_peer_is_timed_beside(grade):
@@ -61,10 +70,6 @@ def test_latencies_combine_by_stratum_then_mode_then_all():
     strata = {"a": "train-x", "b": "train-x", "c": "train-y", "d": "decode-x"}
     combined = combine({"a": 1.0, "b": 4.0, "c": 8.0, "d": 9.0}, strata)
     assert combined == pytest.approx({"train-x": 2, "train-y": 8, "train": 4, "decode-x": 9, "decode": 9, "all": 6})
-
-
-def test_medians():
-    assert median_of([3.0, 1.0, 2.0]) == 2 and median_of([4.0, 1.0, 2.0, 3.0]) == 2.5
 
 
 def test_the_public_workloads_are_the_contract_s_strata():

@@ -34,7 +34,7 @@ CAUGHT = {
         TRAINING,
         HELD,
     ),
-    "compiles_at_run_time": (TRAINING, "started a program: .*cc"),
+    "compiles_at_run_time": (TRAINING, "started a pro"),
     "maps_a_compiler": (TRAINING, "opened a compiler's library: .*libnvrtc.so.13"),
     "wrong_in_timed_traces": (SERVING, "differ between the two runs|largest error"),
     "behaves_when_watched": (SERVING, "largest error"),
@@ -45,7 +45,11 @@ CAUGHT = {
     "opens_a_connection_natively": (TRAINING, "asked for a network socket, of address family 2"),
     "writes_a_file": (TRAINING, "changed a file outside its scratch folder: openat .*engine/"),
     "writes_to_tmp": (TRAINING, "changed a file outside its scratch folder: openat /tmp/"),
-    "starts_a_program": (TRAINING, "started a program: /bin/true"),
+    "reaches_into_its_parent": (TRAINING, r"changed a file outside its scratch folder: openat /proc/\d+/mem"),
+    "writes_through_a_link": (TRAINING, "changed a file outside its scratch folder: openat .*victim"),
+    "leaves_a_child": (TRAINING, "started a process"),
+    "works_after_the_clock": (SERVING, "aren't finite"),
+    "starts_a_program": (TRAINING, "started a pro"),
     "wrong_error": ("prefill-exhaustion", "should raise PagesExhausted, raised RuntimeError"),
     "changes_on_failure": ("prefill-exhaustion", "has length 160, not 150"),
 }
@@ -63,8 +67,13 @@ def test_a_bad_engine_fails(faulty, grade, fault):
     assert done.output.endswith("0 of 1 traces passed\n"), done.output
 
 
+def test_the_harness_stands_a_bad_pointer(faulty, grade):
+    done = grade("check", faulty("passes_a_bad_pointer"), "--only", TRAINING)
+    assert done.code == 0, done.output
+
+
 def test_every_fault_has_its_test():
-    assert set(CAUGHT) | {"knows_public_traces"} == {
+    assert set(CAUGHT) | {"knows_public_traces", "passes_a_bad_pointer"} == {
         path.stem for path in (REPOSITORY / "tests/grade/faults").glob("*.py")
     }
 

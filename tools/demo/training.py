@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tools.reference.accuracy import Verdict, floors, judge
-from tools.reference.attention import EXACT, Arithmetic, Inputs, backward, eager, forward
+from tools.reference.attention import EXACT, GRADIENTS, Arithmetic, Inputs, backward, eager, forward
 from tools.reference.bits import from_bits, to_bits
 
 from .device_memory import Device
-
-GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")
 
 
 def expected(batch: Inputs, do: np.ndarray, arithmetic: Arithmetic) -> dict[str, np.ndarray]:

@@ -30,6 +30,12 @@ def _gpu() -> bool:
         return False
 
 
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools.grade", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -50,7 +56,9 @@ def _arguments() -> argparse.Namespace:
     bench_command.add_argument("--workloads", type=Path, default=HERE / "workloads", metavar="DIR")
     bench_command.add_argument("--peer", type=Path, metavar="FOLDER", help="an engine to time beside; it may compile")
     bench_command.add_argument("--commit", default=commit(), help="noted in the JSON (default: the work tree's)")
-    bench_command.add_argument("--rounds", type=int, default=3, help="times that starter and engine change places")
+    bench_command.add_argument(
+        "--rounds", type=_positive, default=3, help="times that starter and engine change places"
+    )
     return parser.parse_args()
 
 
@@ -61,14 +69,16 @@ def _host(options: argparse.Namespace) -> Host:
 
 def _chosen(traces: list[Trace], options: argparse.Namespace, small: bool) -> list[Trace]:
     chosen = [t for t in traces if not options.only or any(text in t.name for text in options.only)]
+    if not chosen:
+        raise TraceError(
+            f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}"
+        )
     left_out = [t for t in chosen if small and not t.small]
     if left_out:
         print(f"{len(left_out)} of {len(chosen)} traces are left out: they are not marked small")
     chosen = [t for t in chosen if t not in left_out]
     if not chosen:
-        raise TraceError(
-            f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}"
-        )
+        raise TraceError("no trace is left: without a GPU only those marked small can run")
     return chosen
 
 
@@ -113,6 +123,8 @@ def _bench(options: argparse.Namespace) -> int:
     bench(workloads, folders, options.salt, host, options.rounds, done)
     summary = bench_summary(rows)
     print_bench(rows, summary)
+    if options.only:
+        print("of the chosen workloads; the score is that of all")
     if options.json:
         write_json(
             options.json, {**facts, "salt": options.salt, "rounds": options.rounds, **summary, "workloads": rows}

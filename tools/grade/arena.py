@@ -18,6 +18,7 @@ import numpy as np
 POISON = 0xFFFF  # a NaN in bfloat16 and in float16
 GUARD = 256  # elements between arrays
 ALIGNMENT = 128  # elements: 256 bytes
+DEVICE_PAGE = 2 << 20  # bytes
 ROW_GAP = 8  # elements, the `padded` layout's: 16 bytes keep a row aligned
 
 
@@ -28,6 +29,14 @@ class View:
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def contains(self, element: int) -> bool:
+        """Whether an element of the block is the array's."""
+        left = element - self.offset
+        for stride, extent in sorted(zip(self.strides, self.shape), reverse=True):
+            index = min(max(left // stride, 0), extent - 1)
+            left -= index * stride
+        return left == 0
 
     def describe(self) -> list:
         """What the engine's process needs to make it, as JSON."""
@@ -91,13 +100,13 @@ class _HostBlock:
 
 
 class _CudaBlock:
-    """Device memory of its own allocation, so that its IPC handle covers nothing else."""
+    """Device memory of its own allocation: whole pages of the device, so that its IPC handle covers nothing else."""
 
     def __init__(self, elements: int) -> None:
         import cupy
 
         self.xp = cupy
-        self._pointer = cupy.cuda.runtime.malloc(2 * elements)
+        self._pointer = cupy.cuda.runtime.malloc(-(-2 * elements // DEVICE_PAGE) * DEVICE_PAGE)
         memory = cupy.cuda.UnownedMemory(self._pointer, 2 * elements, self)
         self.words = cupy.ndarray((elements,), cupy.uint16, cupy.cuda.MemoryPointer(memory, 0))
 

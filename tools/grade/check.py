@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 
 from tools.reference.accuracy import Verdict
 
@@ -21,7 +23,7 @@ from .judge import Model, judge_step
 from .memory import ALLOWANCE
 from .process import EngineFailure, EngineProcess, Host
 from .script import Script, Step
-from .trace import Trace
+from .trace import Cache, Trace
 
 STARTED_AHEAD = max(1, (os.cpu_count() or 1) // 4)  # processes; importing torch takes seconds
 
@@ -87,10 +89,10 @@ def _run(folder: Path, script: Script, arena: Arena, spawn: Spawn, outcome: Outc
 def _call_by_call(script: Script, arena: Arena, process: EngineProcess) -> list:
     """Runs the steps one by one; their outputs. EngineFailure for a result, or a length of a sequence, that isn't the
     right one, and for memory that was written and mustn't be."""
-    orders, lengths = [], {}
+    orders, cache = [], Cache()
     for step, order in zip(script.steps, script.orders()):
-        _count_tokens(step, lengths)
-        orders.append((step, order, dict(lengths) if step.call.sequences or step.call.of in lengths else {}))
+        cache.apply(step.call)
+        orders.append((step, order, cache.lengths()))
     process.load([each for _, order, after in orders for each in (order, *(["length", name] for name in after))])
     outputs, at = [], 0
     for number, (step, _, after) in enumerate(orders):
@@ -102,7 +104,7 @@ def _call_by_call(script: Script, arena: Arena, process: EngineProcess) -> list:
                 raise EngineFailure(
                     f"call {number}, {step.call.call}: {name} has length {_shown(answer)}, not {length}"
                 )
-        outputs += _accept(script, arena, [step])
+        outputs += accept(script, arena, [step])
         at += 1 + len(after)
     return outputs
 
@@ -110,34 +112,19 @@ def _call_by_call(script: Script, arena: Arena, process: EngineProcess) -> list:
 def _all_at_once(script: Script, arena: Arena, process: EngineProcess) -> list:
     """Runs all steps without a pause; their outputs."""
     process.load(script.orders())
-    returned = sum(step.returned_bytes for step in script.steps)
+    returned = max(step.returned_bytes for step in script.steps)  # a call's are gone before the next one's come
     for number, (step, result) in enumerate(zip(script.steps, process.run(0, len(script.steps), returned))):
         _expect(number, step, result)
-    return _accept(script, arena, script.steps)
+    return accept(script, arena, script.steps)
 
 
-def _accept(script: Script, arena: Arena, steps: list[Step]) -> list:
-    """The outputs of steps that have run. EngineFailure if anything else was written."""
+def accept(script: Script, arena: Arena, steps: list[Step]) -> list[dict[str, np.ndarray]]:
+    """The outputs of steps that have run, raw bits by name. EngineFailure if anything else was written."""
     outputs = [dict(zip(step.outputs, arena.accept(step.outputs.values()))) for step in steps]
     changed = arena.changed()
     if changed is not None:
         raise EngineFailure(script.place(changed))
     return outputs
-
-
-def _count_tokens(step: Step, lengths: dict[str, int]) -> None:
-    """Does to `lengths`, tokens by sequence, what the step's call does."""
-    call = step.call
-    if call.fails:
-        return
-    if call.call in ("create", "fork"):
-        lengths[call.name] = lengths.get(call.of, 0)
-    elif call.call == "release":
-        del lengths[call.of]
-    elif call.call == "truncate":
-        lengths[call.of] = call.length
-    for name, count in zip(call.sequences, call.counts):
-        lengths[name] += count
 
 
 def _shown(result: dict) -> str:

@@ -14,9 +14,7 @@ from tools.bench.floors import Datasheet
 from tools.bench.shapes import Heads
 
 from .script import Script, Step
-from .trace import Call
-
-Tokens = dict[tuple[int, int], None]  # of a sequence, in order: (the call that appended it, its row there)
+from .trace import Cache
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,10 @@ def cost(script: Script) -> Cost:
     """The cost of a script's timed calls; its set-up only tells what the cache holds before them."""
     c = script.trace.config
     heads = Heads(c["q_heads"], c["kv_heads"], c["head_dim"], c["gate_dim"])
-    held: dict[str, Tokens] = {}
-    found = []
+    cache, found = Cache(), []
     for number, step in enumerate(script.steps):
-        before = {name: len(held[name]) for name in step.call.sequences}
-        _apply(step.call, number, held)
+        before = cache.lengths()
+        cache.apply(step.call)
         if number < len(script.setup) or step.call.fails or not step.outputs:
             continue
         arrays = sum(2 * int(np.prod(view.shape)) for view in (*step.inputs.values(), *step.outputs.values()))
@@ -56,7 +53,8 @@ def cost(script: Script) -> Cost:
             pairs = c["q_heads"] * sum(
                 n * before[s] + n * (n + 1) // 2 for s, n in zip(step.call.sequences, step.call.counts)
             )
-            unique = len(set().union(*(held[name] for name in step.call.sequences)))
+            reading = [name for name, count in zip(step.call.sequences, step.call.counts) if count]
+            unique = len(set().union(*(cache.held[name] for name in reading)))
             found.append((heads.forward_flops(pairs), arrays + unique * heads.kv_bytes))
         else:
             found.append(_training(step, heads, arrays))
@@ -70,19 +68,3 @@ def _training(step: Step, heads: Heads, arrays: int) -> tuple[int, int]:
     if step.forward:  # which reads the forward's inputs again
         return backward, arrays + sum(2 * int(np.prod(view.shape)) for view in step.forward.inputs.values())
     return (forward if call.call == "forward" else forward + backward), arrays
-
-
-def _apply(call: Call, number: int, held: dict[str, Tokens]) -> None:
-    """Does to `held` what a call does."""
-    if call.fails:
-        return
-    if call.call in ("create", "fork"):
-        held[call.name] = dict(held.get(call.of, {}))
-    elif call.call == "release":
-        del held[call.of]
-    elif call.call == "truncate":
-        held[call.of] = dict(list(held[call.of].items())[: call.length])
-    row = 0
-    for name, count in zip(call.sequences, call.counts):
-        held[name].update({(number, row + i): None for i in range(count)})
-        row += count

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tools.reference.accuracy import Verdict, floors, judge
-from tools.reference.attention import Inputs, backward, eager, forward
+from tools.reference.attention import EXACT, GRADIENTS, Inputs, backward, eager, forward
 from tools.reference.bits import from_bits
 
 from .arena import POISON
 from .data import Source
-from .script import GRADIENTS, OPERANDS, Script, Step
+from .script import OPERANDS, Script, Step
 
 
 class Held(NamedTuple):
@@ -79,24 +79,20 @@ def judge_step(step: Step, outputs: Mapping[str, np.ndarray], model: Model) -> I
         start = 0
         for name, bits in attended:
             count = len(bits.q)
-            result = from_bits(outputs["o"][start : start + count], dtype)
-            yield judge_rows(f"o of sequence {name}, {count} tokens", result, _values(bits, dtype), dtype)
+            yield judge_rows(f"o of sequence {name}, {count} tokens", outputs["o"][start : start + count], bits, dtype)
             start += count
     elif step.outputs:
-        yield from _judge_training(step, outputs, model)
+        yield from judge_batch("", outputs, *training_inputs(step, model), dtype)
 
 
-def judge_rows(name: str, result: np.ndarray, x: Inputs, dtype: str) -> Verdict:
-    """The rule for o of one sequence's queries."""
-    return judge(name, result, forward(x, eager(dtype)), forward(x), floors(dtype, x)["o"])
+def judge_rows(name: str, result: np.ndarray, inputs: Inputs, dtype: str) -> Verdict:
+    """The rule for o of one sequence's queries; all raw bits."""
+    x = Inputs(*(from_bits(each, dtype) for each in inputs))
+    return judge(name, from_bits(result, dtype), forward(x, eager(dtype)), forward(x), floors(dtype, x)["o"])
 
 
-def _values(bits: Inputs, dtype: str) -> Inputs:
-    return Inputs(*(from_bits(each, dtype) for each in bits))
-
-
-def training_inputs(step: Step, model: Model) -> tuple[list[Inputs], np.ndarray | None]:
-    """Values of a training step's inputs, a batch element each, and of its do [B,S,Hq,D] if it has one."""
+def training_inputs(step: Step, model: Model) -> tuple[list[Inputs], list[np.ndarray | None]]:
+    """Values of a training step's inputs and of its do [S,Hq,D] (None if it has none), by batch element."""
     source, script, first = model.source, model.script, step.forward or step
     shape = first.call.batch, first.call.length
 
@@ -105,21 +101,21 @@ def training_inputs(step: Step, model: Model) -> tuple[list[Inputs], np.ndarray 
         return from_bits(bits, source.dtype).reshape(*shape, *bits.shape[1:])
 
     batch = [Inputs(*row) for row in zip(*(values(first, name) for name in OPERANDS))]
-    return batch, values(step, "do") if "do" in step.inputs else None
+    return batch, list(values(step, "do")) if "do" in step.inputs else [None] * len(batch)
 
 
-def _judge_training(step: Step, outputs: Mapping[str, np.ndarray], model: Model) -> Iterator[Verdict]:
-    dtype, xp = model.source.dtype, model.source.xp
-    batch, do = training_inputs(step, model)
-    whole = Inputs(*(xp.stack(each) for each in zip(*batch)))
-    floor = floors(dtype, whole, do)
+def judge_batch(
+    label: str, results: Mapping[str, np.ndarray], batch: list[Inputs], upstream: list, dtype: str
+) -> Iterator[Verdict]:
+    """The rule for o and gradients of a batch, raw bits [B,S,H,dim] by name; `label` follows a result's name."""
+    whole = Inputs(*map(np.stack, zip(*batch)))
+    floor = floors(dtype, whole, None if upstream[0] is None else np.stack(upstream))
     right, yardstick = {}, {}
-    for arithmetic, found in ((None, right), (eager(dtype), yardstick)):
-        options = (arithmetic,) if arithmetic else ()
-        if "o" in outputs:
-            found["o"] = xp.stack([forward(x, *options) for x in batch])
-        if do is not None:
-            rows = zip(*(backward(x, d, *options) for x, d in zip(batch, do)))
-            found |= dict(zip(GRADIENTS, map(xp.stack, rows)))
-    for name, bits in outputs.items():
-        yield judge(name, from_bits(bits, dtype), yardstick[name], right[name], floor[name])
+    for found, arithmetic in ((right, EXACT), (yardstick, eager(dtype))):
+        if "o" in results:
+            found["o"] = np.stack([forward(x, arithmetic) for x in batch])
+        if upstream[0] is not None:
+            rows = zip(*(backward(x, do, arithmetic) for x, do in zip(batch, upstream)))
+            found |= dict(zip(GRADIENTS, map(np.stack, rows)))
+    for name, bits in results.items():
+        yield judge(name + label, from_bits(bits, dtype), yardstick[name], right[name], floor[name])

@@ -1,12 +1,14 @@
 """Memory that an engine's process holds, as measured from outside it.
 
-On a GPU: what the device has given out beyond the moment before the engine was built, which counts whatever any part of
-the process allocates. The harness allocates nothing meanwhile. On the host, for engines whose device memory is host
-memory: the process's anonymous memory. A reader thread takes the peak while calls run.
+On a GPU: what the device has given out, less what the harness itself has reserved, beyond the moment before the engine
+was built; that counts whatever any part of the process allocates. On the host, for engines whose device memory is host
+memory: the process's anonymous and shared memory, less the caller's arrays. A reader thread takes the peak while calls
+run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from types import TracebackType
 
@@ -15,28 +17,31 @@ INTERVAL = 0.0005  # seconds between readings
 ALLOWANCE = 8 << 20
 
 
-def host_bytes(pid: int) -> int:
-    """Anonymous memory of a process that is resident now; 0 if it has ended."""
-    try:
-        with open(f"/proc/{pid}/status") as status:
-            return next((int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon:")), 0)
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
+def host_bytes(pid: int, shared: int) -> int:
+    """Memory of a process that no file backs and that is resident now, beyond `shared` bytes that others gave it."""
+    found = {"RssAnon": 0, "RssShmem": 0}
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/status") as status:
+        for line in status:
+            name, _, rest = line.partition(":")
+            if name in found:
+                found[name] = int(rest.split()[0]) << 10
+    return found["RssAnon"] + max(0, found["RssShmem"] - shared)
 
 
 def device_bytes() -> int:
-    """Memory of the current GPU that is given out, to all processes."""
+    """Memory of the current GPU that is given out, to all processes but this one."""
     import cupy
 
     free, total = cupy.cuda.runtime.memGetInfo()
-    return total - free
+    return total - free - cupy.get_default_memory_pool().total_bytes()
 
 
 class Meter:
     """Bytes held beyond `mark`, and the most since `start`. A context manager around calls."""
 
-    def __init__(self, kind: str, pid: int) -> None:
-        self._read = device_bytes if kind == "cuda" else lambda: host_bytes(pid)
+    def __init__(self, kind: str, pid: int, shared: int) -> None:
+        """kind: "cuda" or "host". shared: bytes of the caller's arrays, which the process has mapped."""
+        self._read = device_bytes if kind == "cuda" else lambda: host_bytes(pid, shared)
         self._base = self._read()
         self._held = self.peak = 0
 

@@ -96,11 +96,11 @@ class EngineProcess:
         self._reserved = self._require(facts, "mapping the caller's memory").get("reserved", 0)
         self._known = mapped_files(self.pid)
         if self.host.watched:
-            self._send({"do": "watch"})
+            self._require(self._order({"do": "watch"}), "installing the filter")
+            self._send({"do": "listener"})
             _, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
-            self._watch = Watch(descriptors[0], self._scratch, self._known)
-            self._require(self._receive(), "installing the filter")
-        self._meter = Meter(self.host.memory, self.pid)
+            self._watch = Watch(descriptors[0], self.pid, self._scratch, self._known)
+        self._meter = Meter(self.host.memory, self.pid, share["bytes"])
 
     def build(self, folder: Path, config: dict) -> None:
         """Imports the engine's folder and builds the engine. EngineFailure if either raises."""
@@ -139,6 +139,7 @@ class EngineProcess:
 
     def end(self) -> None:
         """Has the engine closed and the process end by itself. EngineFailure if it doesn't end well."""
+        self._order({"do": "load", "calls": []})  # still there, and done with what it was asked
         compilers = mapped_compilers(self.pid, self._known) if self.host.watched else []
         self.report.findings += [f"mapped a compiler's library: {each}" for each in compilers]
         self._send({"do": "quit"})
@@ -173,13 +174,22 @@ class EngineProcess:
     def _receive(self) -> dict:
         if not select.select([self._socket], [], [], PATIENCE)[0]:
             raise EngineFailure(f"no answer for {PATIENCE} s")
-        line = self._lines.readline()
+        try:
+            line = self._lines.readline()
+        except ConnectionResetError:
+            line = ""
         if not line.endswith("\n"):
             self._raise_ended()
-        return json.loads(line)
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise EngineFailure(f"the process answered {line:.80}, which isn't the program's word") from None
 
     def _raise_ended(self) -> None:
-        code = self._process.wait(PATIENCE)
+        try:
+            code = self._process.wait(PATIENCE / 10)
+        except subprocess.TimeoutExpired:
+            raise EngineFailure("the process closed its connection") from None
         raise EngineFailure(f"the process ended with {_ending(code)}{self._last_words()}")
 
     def _last_words(self) -> str:

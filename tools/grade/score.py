@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import geometric_mean
 
 SPAN, LOGARITHM = 5.2, math.log(20)
@@ -29,9 +29,3 @@ def score(speedup: float) -> float:
     if p <= 0:
         return 0.0
     return 1.0 if p >= 0.95 else -math.log(1 - p) / LOGARITHM
-
-
-def median_of(seconds: Sequence[float]) -> float:
-    """The median; of an even number the mean of the middle two."""
-    middle = sorted(seconds)[(len(seconds) - 1) // 2 : len(seconds) // 2 + 1]
-    return sum(middle) / len(middle)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tools.reference.attention import GRADIENTS, Inputs
+
 from .arena import Arena, Layout, View
 from .data import Source
 from .trace import Call, Trace
 
-OPERANDS = ("q", "k", "v", "qg", "kg")
-GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")
+OPERANDS = Inputs._fields
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class Step:
 
     @property
     def returned_bytes(self) -> int:
-        """Bytes of the arrays that the call returns rather than fills."""
-        return 0 if self.given else sum(2 * int(np.prod(view.shape)) for view in self.outputs.values())
+        """Bytes of the arrays that the call, or the forward it goes on from, returns rather than fills."""
+        own = 0 if self.given else sum(2 * int(np.prod(view.shape)) for view in self.outputs.values())
+        return own + (self.forward.returned_bytes if self.forward else 0)
 
 
 class Script:

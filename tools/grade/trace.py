@@ -102,6 +102,37 @@ def step_bytes(rows: int, q_heads: int, kv_heads: int, head_dim: int, gate_dim: 
     return rows * (queries + 2 * kv_heads * (2 * head_dim + gate_dim)) * ELEMENT_BYTES
 
 
+Tokens = dict[tuple[int, int], None]  # of a sequence, in order: (number of the call that appended it, its row there)
+
+
+class Cache:
+    """What each sequence of a trace holds, told by where its tokens came from; a fork's are its parent's."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Tokens] = {}
+        self._calls = 0
+
+    def apply(self, call: Call) -> None:
+        """Does what a call does."""
+        number, self._calls = self._calls, self._calls + 1
+        if call.fails:
+            return
+        if call.call in ("create", "fork"):
+            self.held[call.name] = dict(self.held.get(call.of, {}))
+        elif call.call == "release":
+            del self.held[call.of]
+        elif call.call == "truncate":
+            self.held[call.of] = dict(list(self.held[call.of].items())[: call.length])
+        row = 0
+        for name, count in zip(call.sequences, call.counts):
+            self.held[name].update({(number, row + i): None for i in range(count)})
+            row += count
+
+    def lengths(self) -> dict[str, int]:
+        """Tokens of each sequence."""
+        return {name: len(tokens) for name, tokens in self.held.items()}
+
+
 class _Reader:
     """Reads an object of a trace file, naming what is wrong with it."""
 
@@ -201,6 +232,10 @@ def load_trace(path: Path) -> Trace:
             raise TraceError(f"{path}: config: {key!r}: expected int, got {config.get(key)!r:.60}")
     if not isinstance(config.get("modes"), list) or not config["modes"]:
         raise TraceError(f"{path}: config: 'modes': expected a list of modes, got {config.get('modes')!r:.60}")
+    serving = {"prefill", "decode"}.intersection(config["modes"])
+    for key in ("max_sequences", "max_seq_len", "max_cached_tokens") if serving else ():
+        if not isinstance(config.get(key), int):
+            raise TraceError(f"{path}: config: {key!r}: expected int, got {config.get(key)!r:.60}")
     trace = Trace(
         name=path.stem,
         covers=reader.take("covers", str),
@@ -214,7 +249,34 @@ def load_trace(path: Path) -> Trace:
         source=path,
     )
     reader.end()
+    _check_names(trace)
     return trace
+
+
+def _check_names(trace: Trace) -> None:
+    """TraceError for a sequence or forward that isn't there, or tokens that can't be."""
+    sequences, forwards, ended = set(), set(), set()
+    for number, call in enumerate((*trace.setup, *trace.calls)):
+        where = f"{trace.source}: call {number} of set-up and calls"
+        used = {call.of, *call.sequences} - {""}
+        known = forwards if call.call == "backward" else sequences | (ended if call.fails else set())
+        if used - known:
+            raise TraceError(f"{where}: {sorted(used - known)[0]!r} isn't there")
+        if any(span.count < 0 or span.start < 0 for span in call.spans) or call.length < 0 or call.batch < 0:
+            raise TraceError(f"{where}: expected counts that aren't negative")
+        if call.fails:
+            continue
+        if call.call in ("create", "fork"):
+            if call.name in sequences | ended:
+                raise TraceError(f"{where}: {call.name!r} was there before; names are used once")
+            sequences.add(call.name)
+        elif call.call == "forward":
+            forwards.add(call.name)
+        elif call.call == "backward":
+            forwards.discard(call.of)
+        elif call.call == "release":
+            sequences.discard(call.of)
+            ended.add(call.of)
 
 
 def load_traces(folder: Path) -> list[Trace]:
@@ -240,4 +302,10 @@ def load_workloads(folder: Path) -> list[Trace]:
     for workload in workloads:
         if not workload.stratum:
             raise TraceError(f"{workload.source}: 'stratum' is missing, which a workload needs")
+        if any(call.fails or call.output != "given" or call.call == "attention" for call in workload.calls):
+            raise TraceError(
+                f"{workload.source}: a workload's calls don't fail, are given their outputs, aren't attention"
+            )
+        if not any(call.call in _DATA_CALLS for call in workload.calls):
+            raise TraceError(f"{workload.source}: a workload needs a call with an output, got none")
     return workloads

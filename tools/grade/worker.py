@@ -5,7 +5,8 @@ talks JSON lines over the socket whose number is its argument:
 
     prepare     imports what a caller would have: torch on a GPU, numpy where device memory is host memory
     map         sets the device up as torch does for anyone, maps the caller's arrays
-    watch       hands over a descriptor by which the other side sees what the process asks of the system from here on
+    watch       has the kernel ask before whatever the process asks of the system from here on
+    listener    hands over the descriptor that is asked
     load        a list of calls to keep: [kind, ...] with arrays as [offset, shape, strides] in elements
     import      imports the engine's folder as a package
     build       calls its build_engine
@@ -22,13 +23,15 @@ import socket
 import struct
 import sys
 
-
 # System calls by which a process reaches outside itself (x86-64), for the filter of `watch`.
 WATCHED = {
-    "open": 2, "openat": 257, "openat2": 437, "creat": 85, "truncate": 76, "mkdir": 83, "mkdirat": 258, "rmdir": 84,
-    "unlink": 87, "unlinkat": 263, "rename": 82, "renameat": 264, "renameat2": 316, "link": 86, "linkat": 265,
-    "symlink": 88, "symlinkat": 266, "mknod": 133, "mknodat": 259, "execve": 59, "execveat": 322, "socket": 41,
-    "io_uring_setup": 425, "ptrace": 101,
+    "open": 2, "openat": 257, "openat2": 437, "open_by_handle_at": 304, "creat": 85, "truncate": 76, "mkdir": 83,
+    "mkdirat": 258, "rmdir": 84, "unlink": 87, "unlinkat": 263, "rename": 82, "renameat": 264, "renameat2": 316,
+    "link": 86, "linkat": 265, "symlink": 88, "symlinkat": 266, "mknod": 133, "mknodat": 259, "chmod": 90,
+    "fchmodat": 268, "fchmodat2": 452, "chown": 92, "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235,
+    "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "execve": 59, "execveat": 322, "fork": 57, "vfork": 58,
+    "clone": 56, "clone3": 435, "socket": 41, "io_uring_setup": 425, "ptrace": 101, "process_vm_readv": 310,
+    "process_vm_writev": 311, "pidfd_getfd": 438, "shmget": 29, "msgget": 68, "semget": 64,
 }  # fmt: skip
 X86_64, X32_BIT = 0xC000003E, 0x40000000
 SECCOMP, SET_FILTER, FILTER_FLAGS = 317, 1, 1 | 8 | 16  # all threads, a new listener, errors as such
@@ -131,7 +134,7 @@ class CudaMemory:
         return self._torch.as_tensor(Words(), device="cuda").view(self._dtype)
 
     def wait(self) -> None:
-        self._stream.synchronize()
+        self._torch.cuda.synchronize()
 
     def start_count(self) -> None:
         self._torch.cuda.reset_peak_memory_stats()
@@ -240,7 +243,7 @@ class Caller:
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     lines = channel.makefile("rw", encoding="utf-8")
-    caller = None
+    caller = listener = None
     for line in lines:
         order = json.loads(line)
         kind, reply = order.pop("do"), {}
@@ -249,8 +252,10 @@ def main() -> None:
                 importlib.import_module({"host": "numpy", "cuda": "torch"}[order["memory"]])
             elif kind == "watch":
                 listener = install_filter()
+            elif kind == "listener":
                 socket.send_fds(channel, [b"."], [listener])
                 os.close(listener)
+                continue
             elif kind == "map":
                 share = order["share"]
                 host = share["memory"] == "host"

@@ -21,6 +21,7 @@ import numpy as np
 
 from .bits import rounded
 
+GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")  # of backward, in the order of Inputs
 BLOCK_ELEMENTS = 1 << 25  # of one score matrix, 256 MiB in float64
 
 
