@@ -41,6 +41,7 @@ def test_whatever_is_written_beside_an_output_is_noticed():
     room = Layout()
     given, out, late = (room.array((4, 2, 8), layout) for layout in ("contiguous", "padded", "contiguous"))
     with Arena("host", room.elements) as arena:
+        arena.poison()
         arena.array(given)[...] = 3
         arena.seal()
         assert arena.changed() is None and (arena.array(out) == POISON).all()

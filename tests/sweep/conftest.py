@@ -51,8 +51,10 @@ def sweep_file(tmp_path):
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    """A project folder that holds the plans, free to be changed."""
-    shutil.copytree(ROOT / "templates" / "plans", tmp_path / "project" / "templates" / "plans")
+    """A project folder that holds the plan of SWEEP, free to be changed."""
+    plan = tmp_path / "project" / SWEEP["plan"]
+    plan.parent.mkdir(parents=True)
+    shutil.copyfile(ROOT / SWEEP["plan"], plan)
     return tmp_path / "project"
 
 

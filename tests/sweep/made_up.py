@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SWEEP = {
     "name": "made-up",
-    "plan": "templates/plans/gated_d64_r32_sm90.json",
+    "plan": "tests/sweep/gated_d64_r32_sm90.json",  # not one that ships: those change
     "operation": "forward",
     "tile": {"tile_m": [64, 128], "tile_n": [32, 64, 256]},
     "dtypes": ["bfloat16"],
@@ -49,7 +49,7 @@ def write_pack(folder: Path, registers: int) -> None:
 
 
 class FakeBench:
-    """A Bench with made-up times. wrong: point -> what is wrong with it. time: (point, case, turn) -> milliseconds."""
+    """A Bench with made-up times. wrong: point -> what is wrong with it, or an error to raise. time: (point, case, turn) -> milliseconds."""
 
     def __init__(
         self, time: Callable[[str, str, int], float] = lambda point, case, turn: 1.0, wrong: dict | None = None
@@ -64,7 +64,10 @@ class FakeBench:
 
     def check(self, point: str) -> str | None:
         self.checked.append(point)
-        return self.wrong.get(point)
+        reason = self.wrong.get(point)
+        if isinstance(reason, BaseException):
+            raise reason
+        return reason
 
     def require_usable(self) -> None:
         pass

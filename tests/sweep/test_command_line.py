@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -31,6 +32,16 @@ def test_all_that_this_machine_can(tmp_path, sweep_file, program, cache):
     # Where there is no compiler either, the folder is enough.
     again = run(folder, "--generator", tmp_path / "none")
     assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_rounds_without_confirming_ones_are_timed_further(compiled, tmp_path):
+    time_points(compiled, FakeBench(lambda point, case, turn: 2.0 if point == INCUMBENT else 1.0))
+    shutil.rmtree(compiled.folder / "confirming")
+    done = run(compiled.folder, "--generator", tmp_path / "none")
+    assert done.returncode == 0 and "PyTorch isn't installed: timing goes on where" in done.stderr
+    assert "in 0 of 30 confirming rounds: not confirmed yet" in done.stdout
+    refused = run("apply", compiled.folder)
+    assert refused.returncode == 1 and "30 of 30 confirming rounds are still to be timed" in refused.stderr
 
 
 def test_report_and_a_refused_winner(compiled):

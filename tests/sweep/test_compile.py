@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from made_up import ROOT
+from made_up import ROOT, SWEEP
 
 from tools.sweep.compiling import compile_points
 from tools.sweep.dropped import counts, dropped, kind_of
@@ -91,7 +91,7 @@ def test_a_killed_stage_goes_on_with_what_is_left(tmp_path, sweep_file, program)
 
 
 def test_an_incumbent_that_cannot_work_ends_the_stage_and_is_not_noted(tmp_path, sweep_file, generator):
-    plan = json.loads((ROOT / "templates/plans/gated_d64_r32_sm90.json").read_text())
+    plan = json.loads((ROOT / SWEEP["plan"]).read_text())
     plan["kernels"]["decode_merge"]["tile"]["warps"] = 64
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))

@@ -7,7 +7,7 @@ import json
 import pytest
 from made_up import ROOT, SWEEP
 
-from tools.sweep.sweep import SweepError, kernel_of, point_plan, read_plan, read_sweep
+from tools.sweep.sweep import STEPS, SweepError, kernel_of, point_plan, read_plan, read_sweep
 
 SHAPE = {"batch": 1, "length": 4, "q_heads": 4, "kv_heads": 2}
 
@@ -31,13 +31,14 @@ def test_every_tile_field_of_every_plan_can_be_swept(sweep_file):
     swept = 0
     for path in sorted((ROOT / "templates" / "plans").glob("*.json")):
         plan = json.loads(path.read_text())
-        for operation in ("forward", "backward_dq", "backward_dkv", "prefill", "decode", "decode_merge"):
-            tile = plan["kernels"][operation]["tile"]
+        for operation in STEPS:
+            kernels = plan["kernels"][operation]
             shape = {**SHAPE, "cached": 7} if operation.startswith(("prefill", "decode")) else SHAPE
-            ranges = {field: [value] for field, value in tile.items()}
-            sweep = read_sweep(sweep_file(plan=str(path), operation=operation, tile=ranges, shapes=[shape]))
-            assert kernel_of(read_plan(path, sweep), sweep)["tile"] == tile
-            swept += len(tile)
+            for variant, kernel in enumerate(kernels if isinstance(kernels, list) else [kernels]):
+                fields = {"plan": str(path), "operation": operation, "variant": variant, "shapes": [shape]}
+                sweep = read_sweep(sweep_file(**fields, tile={name: [n] for name, n in kernel["tile"].items()}))
+                assert kernel_of(read_plan(path, sweep), sweep)["tile"] == kernel["tile"]
+                swept += len(kernel["tile"])
     assert swept > 100
 
 

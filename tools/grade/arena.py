@@ -128,7 +128,6 @@ class Arena:
         self._block = {"host": _HostBlock, "cuda": _CudaBlock}[kind](elements)
         self._sealed: np.ndarray | None = None
         self._expected: np.ndarray | None = None
-        self._block.words[:] = POISON
 
     def __enter__(self) -> Arena:
         return self
@@ -153,6 +152,10 @@ class Arena:
     def _array(self, words: np.ndarray, view: View) -> np.ndarray:
         strides = tuple(2 * stride for stride in view.strides)
         return self.xp.lib.stride_tricks.as_strided(words[view.offset :], view.shape, strides)
+
+    def poison(self) -> None:
+        """Fills the block with NaN."""
+        self._block.words[:] = POISON
 
     def seal(self) -> None:
         """Remembers every element; the inputs are filled, the engine's turn comes."""

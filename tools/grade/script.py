@@ -100,7 +100,8 @@ class Script:
         return {name: self._layout.array(shape, layout) for name, shape in shapes.items()}
 
     def fill(self, arena: Arena, source: Source) -> None:
-        """Writes every input, and remembers how everything stands."""
+        """Poisons the block, writes every input, and remembers how everything stands."""
+        arena.poison()
         for step in self.steps:
             for name, view in step.inputs.items():
                 arena.array(view)[...] = self.values(step, name, source).reshape(view.shape)

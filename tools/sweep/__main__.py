@@ -3,9 +3,9 @@
 Without a STAGE: compile, time and report, as far as this machine can, going on where an earlier run stopped.
 
   compile  what stratum-gen refuses is dropped, the rest compiled (no GPU needed)
-  time     checks and times what was compiled (no compiler needed)
+  time     checks and times what was compiled, then confirms the fastest (no compiler needed)
   report   prints the table, writes result.json, result.csv and result.png to the state folder
-  apply    writes the winner's tile into the plan, if its margin exceeds its spread
+  apply    writes the winner's tile into the plan, if its confirmed margin exceeds the spread
 
 Exit codes: 0 done; 1 something in the sweep, its plan or its state is wrong; 2 usage; 3 this machine lacks what the
 stage needs, or its compiler or GPU failed; 4 apply refused the winner; 130 stopped by Ctrl-C.
@@ -26,6 +26,7 @@ from . import report
 from .apply import Refused, apply
 from .compiling import compile_points
 from .generator import Generator, MachineError
+from .outcome import outcome_of, still_to_time
 from .state import COMPILED, State
 from .sweep import SweepError, read_sweep
 from .timing import time_points
@@ -68,16 +69,15 @@ def _time(state: State, options: argparse.Namespace) -> None:
 
     package = load_submission()
     try:
-        bench = Gpu(state, package)
-    except package.EngineError as error:
+        time_points(state, Gpu(state, package))
+    except package.EngineError as error:  # not of a check: there it is the point's fault
         raise MachineError(f"{type(error).__name__}: {error}") from None
-    time_points(state, bench)
 
 
 def _report(state: State, options: argparse.Namespace) -> None:
-    results = report.results_of(state)
-    report.show(state, results)
-    files = report.write(state, results)
+    outcome = outcome_of(state)
+    report.show(state, outcome)
+    files = report.write(state, outcome)
     print("written: " + ", ".join(map(str, files)))
     if files[-1].suffix != ".png":
         print("no plot: matplotlib isn't installed", file=sys.stderr)
@@ -113,12 +113,12 @@ def _all_stages(state: State, options: argparse.Namespace) -> None:
     """What this machine can do: timing needs a GPU, compiling only if something is to be compiled."""
     if state.undecided or options.generator.is_file():
         _compile(state, options)
-    if state.missing_rounds:
+    if still_to_time(state):
         if reason := _no_gpu():
             print(f"sweep: {_carry(state, reason)}", file=sys.stderr)
         else:
             _time(state, options)
-    if state.rounds():
+    if state.rounds.measured():
         _report(state, options)
 
 

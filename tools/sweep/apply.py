@@ -1,4 +1,4 @@
-"""The apply stage: the fastest point's tile into the plan file, if it is faster than chance."""
+"""The apply stage: the fastest point's tile into the plan file, if the confirming rounds bear it out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from .compiling import check_plan
 from .plan_text import with_numbers
-from .report import facts_of, results_of
+from .outcome import outcome_of, still_to_time
+from .report import facts_of
 from .state import State, write_json, write_whole
 from .sweep import SweepError, read_json
 
@@ -23,18 +24,18 @@ def apply(state: State, root: Path) -> list[Path]:
     root: the project. Returns the two files. Errors: Refused, and then nothing is written; SweepError if rounds are
     missing, or the plan's tile isn't the one that the sweep started from.
     """
-    if missing := len(state.missing_rounds):
-        raise SweepError(f"{state.folder}: {missing} of {state.sweep.rounds} rounds are still to be timed")
+    if missing := still_to_time(state):
+        raise SweepError(f"{state.folder}: {missing} are still to be timed")
     check_plan(state, root)
-    results = results_of(state)
-    best = results[0]
-    if best.point == state.incumbent:
+    outcome = outcome_of(state)
+    best = outcome.confirmed
+    if best is None:
         raise Refused(f"no point is faster than the incumbent, {state.incumbent}")
     if not best.is_better:
-        raise Refused(f"{best}; the margin must exceed the spread")
+        raise Refused(f"{best} in the confirming rounds; the margin must exceed the spread")
     plan, record = root / state.sweep.plan, root / RECORDS / f"{state.sweep.name}.json"
     # The record first: a tile that nobody can account for is worse than a record without its tile.
-    write_json(record, facts_of(state, results))
+    write_json(record, facts_of(state, outcome))
     tile = state.points[best.point]
     write_whole(plan, with_numbers(plan.read_text(), _place(plan, state), {f: tile[f] for f in state.sweep.tile}))
     return [plan, record]

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tools.reference.accuracy import floors, judge
-from tools.reference.attention import Inputs, backward, eager, forward
-
-GRADIENTS = ("dq", "dk", "dv", "dqg", "dkg")
+from tools.reference.attention import GRADIENTS, Inputs, backward, eager, forward
 
 
 @dataclass(frozen=True)

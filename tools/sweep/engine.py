@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from . import pack
+from .generator import MachineError
 from .sweep import Case, Shape
 
 
@@ -40,7 +41,7 @@ def engine_config(step: str, case: Case, dims: tuple[int, int], spare: Shape) ->
 def build_engine(package: ModuleType, kernels: Path, config: dict) -> Any:
     """An engine of an assembled package with a point's kernels. kernels: the point's pack.
 
-    Errors: the package's EngineError.
+    Errors: the package's EngineError; MachineError if the engine took other kernels than the point's.
     """
     native = importlib.import_module(f"{package.__name__}.native")
     own = native.PACK
@@ -54,5 +55,8 @@ def build_engine(package: ModuleType, kernels: Path, config: dict) -> Any:
     rows = pack.read_manifest(kernels)["kernels"]
     ours, operations = {row["cubin"]["sha256"] for row in rows}, {row["key"]["operation"] for row in rows}
     loaded = {row["sha256"] for row in engine.describe()["kernels"] if row["operation"] in operations}
-    assert loaded and loaded <= ours, f"the engine for {kernels} has other kernels: {loaded}"
+    if not loaded or not loaded <= ours:
+        engine.close()
+        names = ", ".join(sorted(operations))
+        raise MachineError(f"{kernels}: the engine has other kernels than the pack's for {names}: {sorted(loaded)}")
     return engine

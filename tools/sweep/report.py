@@ -10,19 +10,11 @@ from tools.bench.report import print_table
 
 from . import pack
 from .dropped import counts, dropped
-from .state import COMPILED, State, write_json, write_whole
-from .summary import SPREAD, Result, summarise
-from .sweep import SweepError
+from .outcome import Outcome
+from .state import COMPILED, Rounds, State, write_json, write_whole
+from .summary import SPREAD, Result
 
 COLUMNS = ("point", "", "registers", "shared bytes", "median ms", "margin %", "spread %")
-
-
-def results_of(state: State) -> list[Result]:
-    """The timed points, the fastest first. Errors: SweepError if no round is measured."""
-    rounds = state.rounds()
-    if not rounds:
-        raise SweepError(f"{state.folder}: no round is measured yet; the time stage does it, where there is a GPU")
-    return summarise(rounds, state.incumbent)
 
 
 def resources(state: State, point: str) -> dict[str, int]:
@@ -34,30 +26,34 @@ def resources(state: State, point: str) -> dict[str, int]:
     }
 
 
-def facts_of(state: State, results: list[Result]) -> dict:
+def facts_of(state: State, outcome: Outcome) -> dict:
     """All that a sweep found, as data; docs/sweep.md lists the fields."""
-    sweep, best = state.sweep, results[0]
+    sweep, confirmed = state.sweep, outcome.confirmed
     return {
         "sweep": sweep.name,
         "plan": sweep.plan,
         "operation": sweep.operation,
         "commit": state.commit,
         **{field: value for field, value in state.machine.items() if field != "kernels"},
-        "rounds": len(state.rounds()),
+        "rounds": len(state.rounds.measured()),
+        "confirming_rounds": len(state.confirming.measured()),
         "incumbent": state.points[state.incumbent],
-        "best": state.points[best.point],
-        "margin": best.margin,
-        "spread": best.spread,
+        "best": state.points[outcome.best.point],
+        "margin": confirmed and confirmed.margin,
+        "spread": confirmed and confirmed.spread,
         "spread_is": SPREAD,
-        "timed": [{"point": result.point, **resources(state, result.point), **_figures(result)} for result in results],
+        "confirmed": [{"point": result.point, **_figures(result)} for result in outcome.confirming],
+        "timed": [
+            {"point": result.point, **resources(state, result.point), **_figures(result)} for result in outcome.timed
+        ],
         "dropped": {point: f"{became}: {reason}" for point, (became, reason) in dropped(state).items()},
     }
 
 
-def show(state: State, results: list[Result]) -> None:
-    """Prints the table, the fastest point first; then whether it may be applied, and why points were dropped."""
+def show(state: State, outcome: Outcome) -> None:
+    """Prints the table, the fastest point first; then whether that is confirmed, and why points were dropped."""
     rows = []
-    for result in results:
+    for result in outcome.timed:
         is_incumbent = result.point == state.incumbent
         facts = resources(state, result.point)
         rows.append(
@@ -71,13 +67,23 @@ def show(state: State, results: list[Result]) -> None:
                 "" if is_incumbent else f"{100 * result.spread:.2f}",
             ]
         )
-    print_table(f"{title(state)}, {len(state.rounds())} of {state.sweep.rounds} rounds", COLUMNS, rows)
-    best = results[0]
-    if best.point == state.incumbent:
+    print_table(f"{title(state)}, {_progress(state.rounds)} rounds", COLUMNS, rows)
+    if outcome.best.point == state.incumbent:
         print("no point is faster than the incumbent")
     else:
-        print(f"best is {best}; {'more' if best.is_better else 'no more'} than the rounds scatter")
+        print(f"best is {outcome.best}")
+        print(f"in {_progress(state.confirming)} confirming rounds: {_verdict(outcome.confirmed)}")
     show_dropped(state)
+
+
+def _progress(rounds: Rounds) -> str:
+    return f"{len(rounds.measured())} of {rounds.count}"
+
+
+def _verdict(confirmed: Result | None) -> str:
+    if confirmed is None:
+        return "not confirmed yet"
+    return f"{confirmed.figures}; {'more' if confirmed.is_better else 'no more'} than they scatter"
 
 
 def show_dropped(state: State) -> None:
@@ -94,28 +100,29 @@ def title(state: State) -> str:
     return f"{state.sweep.name}: {state.sweep.operation} of {Path(state.sweep.plan).stem}{gpu}"
 
 
-def write(state: State, results: list[Result]) -> list[Path]:
+def write(state: State, outcome: Outcome) -> list[Path]:
     """Writes result.json, result.csv and, where matplotlib is installed, result.png; returns their paths."""
     files = [state.folder / f"result.{kind}" for kind in ("json", "csv", "png")]
-    write_json(files[0], facts_of(state, results))
-    write_whole(files[1], csv_text(state, results))
+    write_json(files[0], facts_of(state, outcome))
+    write_whole(files[1], csv_text(state, outcome))
     try:
         from .plot import write_plot
     except ImportError:
         return files[:-1]
-    write_plot(files[2], title(state), results, state.incumbent)
+    write_plot(files[2], title(state), outcome, state.incumbent)
     return files
 
 
-def csv_text(state: State, results: list[Result]) -> str:
+def csv_text(state: State, outcome: Outcome) -> str:
     """A row for each point of the sweep, the timed ones first; what a point has no value for is empty."""
     cases = [case.name for case in state.sweep.cases]
     tile = list(state.start)
     columns = ["point", *tile, "state", "reason", "registers", "shared_bytes", "milliseconds", "margin", "spread"]
+    columns += ["confirmed_margin", "confirmed_spread"]
     text = io.StringIO()
     out = csv.DictWriter(text, [*columns, *(f"milliseconds {case}" for case in cases)], lineterminator="\n")
     out.writeheader()
-    gone, timed = dropped(state), {result.point: result for result in results}
+    gone, timed = dropped(state), {result.point: result for result in outcome.timed}
     for point in [*timed, *(point for point in state.points if point not in timed)]:
         row: dict = {"point": point, **state.points[point]}
         row["state"], row["reason"] = gone.get(point, ("timed" if point in timed else "not timed", ""))
@@ -125,6 +132,8 @@ def csv_text(state: State, results: list[Result]) -> str:
             figures = _figures(timed[point])
             medians = figures.pop("medians")
             row |= figures | {f"milliseconds {case}": value for case, value in medians.items()}
+        if outcome.confirmed and point == outcome.best.point:
+            row |= {"confirmed_margin": outcome.confirmed.margin, "confirmed_spread": outcome.confirmed.spread}
         out.writerow(row)
     return text.getvalue()
 

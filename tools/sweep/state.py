@@ -17,6 +17,7 @@ from . import pack
 from .sweep import Sweep, SweepError, kernel_of, read_json, read_plan, read_sweep
 
 COMPILED, REFUSED, FAILED = "compiled", "refused", "failed"  # what becomes of a point before it is timed
+UNFINISHED = "its check began and never ended: a kernel that hangs, or a run that was killed then"
 
 
 class State:
@@ -24,6 +25,7 @@ class State:
 
     start: the plan's own tile; incumbent: the name of that point. commit: of the sources, None if unknown.
     decided: point -> what became of it before it is timed. checks: point -> what is wrong with its results, or None.
+    rounds: of all right points; confirming: of the fastest of them and the incumbent.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,6 +39,8 @@ class State:
         self.commit: str | None = read_json(folder / "commit.json")
         self.decided: dict[str, dict] = self._read("points.json")
         self.checks: dict[str, str | None] = self._read("checks.json")
+        self.rounds = Rounds(folder / "rounds", self.sweep.rounds)
+        self.confirming = Rounds(folder / "confirming", self.sweep.confirming_rounds)
 
     @classmethod
     def create(cls, folder: Path, sweep: Path, root: Path, commit: str | None) -> State:
@@ -100,7 +104,7 @@ class State:
                 if before.get(field) != value:
                     raise SweepError(
                         f"{self.folder}: timing began with {field} {before.get(field)}, now it is {value}; remove "
-                        "machine.json, checks.json and rounds/ to time everything again"
+                        "machine.json, checks.json, rounds/ and confirming/ to time everything again"
                     )
         else:
             write_json(path, facts)
@@ -109,6 +113,15 @@ class State:
     def machine(self) -> dict[str, str]:
         """The machine that timed."""
         return self._read("machine.json")
+
+    def begin_check(self, point: str) -> None:
+        """Notes that a point is being checked: if nothing else is ever recorded, that is what is wrong with it."""
+        self.record_check(point, UNFINISHED)
+
+    def cancel_check(self, point: str) -> None:
+        """Takes the note of begin_check back."""
+        del self.checks[point]
+        write_json(self.folder / "checks.json", self.checks)
 
     def record_check(self, point: str, reason: str | None) -> None:
         """Records that a point's results are right (None), or what is wrong with them."""
@@ -120,26 +133,32 @@ class State:
         """The points whose results are right, in the sweep's order."""
         return [point for point in self.points if self.checks.get(point, "not checked") is None]
 
-    def record_round(self, number: int, milliseconds: dict[str, dict[str, float]]) -> None:
-        """Records a round: point -> case -> milliseconds."""
-        write_json(self._round(number), milliseconds)
-
-    @property
-    def missing_rounds(self) -> list[int]:
-        """The rounds that are still to be measured."""
-        return [number for number in range(self.sweep.rounds) if not self._round(number).exists()]
-
-    def rounds(self) -> list[dict[str, dict[str, float]]]:
-        """The rounds that were measured."""
-        measured = (self._round(number) for number in range(self.sweep.rounds))
-        return [read_json(path) for path in measured if path.exists()]
-
-    def _round(self, number: int) -> Path:
-        return self.folder / "rounds" / f"{number:04}.json"
-
     def _read(self, name: str) -> dict:
         path = self.folder / name
         return read_json(path) if path.exists() else {}
+
+
+class Rounds:
+    """Measured rounds, each a file: point -> case -> milliseconds. count: how many there will be."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._folder, self.count = folder, count
+
+    def record(self, number: int, milliseconds: dict[str, dict[str, float]]) -> None:
+        """Records a round, counted from 0."""
+        write_json(self._file(number), milliseconds)
+
+    @property
+    def missing(self) -> list[int]:
+        """Those that are still to be measured."""
+        return [number for number in range(self.count) if not self._file(number).exists()]
+
+    def measured(self) -> list[dict[str, dict[str, float]]]:
+        """Those that were measured."""
+        return [read_json(path) for path in map(self._file, range(self.count)) if path.exists()]
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{number:04}.json"
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the rounds say.
+"""What some rounds say.
 
 Points are compared within a round, where they ran one after the other: a point's speed-up in a round is the incumbent's
 time over its own, the geometric mean over the cases. Its margin is the median speed-up over all rounds, less 1; its
@@ -34,9 +34,14 @@ class Result:
         """Whether it beats the incumbent by more than the rounds scatter."""
         return self.margin > self.spread
 
+    @property
+    def figures(self) -> str:
+        """Margin and spread, in words."""
+        return f"margin {100 * self.margin:.2f} %, spread {100 * self.spread:.2f} %"
+
     def __str__(self) -> str:
-        """The point with both numbers that decide on it."""
-        return f"{self.point}: margin {100 * self.margin:.2f} %, spread {100 * self.spread:.2f} %"
+        """The point with its margin and spread."""
+        return f"{self.point}: {self.figures}"
 
 
 def summarise(rounds: Sequence[Round], incumbent: str) -> list[Result]:

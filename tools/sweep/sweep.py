@@ -21,6 +21,7 @@ STEPS = {
 }
 DTYPES = ("bfloat16", "float16")
 MIN_ROUNDS, MAX_ROUNDS = 5, 1000
+MIN_CONFIRMING_ROUNDS = 30  # with fewer, two equal points differ by more than the spread too often
 MAX_DECODE_LENGTH = 8  # tokens of a sequence in one call
 
 
@@ -78,6 +79,11 @@ class Sweep:
     def step(self) -> str:
         """The engine's call that is timed."""
         return STEPS[self.operation]
+
+    @property
+    def confirming_rounds(self) -> int:
+        """How often the fastest point and the incumbent are timed again, by themselves."""
+        return max(self.rounds, MIN_CONFIRMING_ROUNDS)
 
     @property
     def cases(self) -> list[Case]:

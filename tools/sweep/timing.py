@@ -1,4 +1,4 @@
-"""The time stage: checks every compiled point, then times the right ones in interleaved rounds.
+"""The time stage: checks every compiled point, times the right ones in interleaved rounds, confirms the fastest.
 
 What a GPU does is behind `Bench`, so that everything else here runs anywhere.
 """
@@ -6,11 +6,12 @@ What a GPU does is behind `Bench`, so that everything else here runs anywhere.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from .outcome import to_confirm
 from .progress import Progress
-from .state import COMPILED, State
+from .state import COMPILED, Rounds, State
 from .sweep import Case, SweepError
 
 
@@ -21,7 +22,7 @@ class Bench(Protocol):
         """What times depend on: GPU, driver and so on."""
 
     def check(self, point: str) -> str | None:
-        """What is wrong with a point's results, or None."""
+        """What is wrong with a point's results, or None. Errors: MachineError if that can't be told."""
 
     def require_usable(self) -> None:
         """Errors: MachineError if nothing can run any more, as after a kernel that read beyond its memory."""
@@ -36,7 +37,9 @@ def time_points(state: State, bench: Bench) -> None:
     _check(state, bench)
     if reason := state.checks[state.incumbent]:
         raise SweepError(f"the plan's own tile, {state.incumbent}: {reason}")
-    _time(state, bench)
+    _time("timing", state.rounds, state.survivors, order, state.sweep.cases, bench)
+    if best := to_confirm(state):
+        _time("confirming", state.confirming, [state.incumbent, best], turns, state.sweep.cases, bench)
 
 
 def order(points: Sequence[str], number: int) -> list[str]:
@@ -44,23 +47,50 @@ def order(points: Sequence[str], number: int) -> list[str]:
     return random.Random(number).sample(points, len(points))
 
 
+def turns(pair: Sequence[str], number: int) -> list[str]:
+    """Two points in the order of a confirming round: each goes first in every other one."""
+    return list(pair if number % 2 == 0 else reversed(pair))
+
+
 def _check(state: State, bench: Bench) -> None:
     todo = [point for point in state.with_state(COMPILED) if point not in state.checks]
     with Progress("checking", len(todo)) as progress:
         for point in todo:
-            reason = bench.check(point)
-            state.record_check(point, reason)
+            reason = _check_one(state, bench, point)
             bench.require_usable()
             progress.advance(point + (f" is wrong: {reason}" if reason else ""))
 
 
-def _time(state: State, bench: Bench) -> None:
-    points, cases, rounds = state.survivors, state.sweep.cases, state.missing_rounds
-    with Progress("timing", len(rounds) * len(cases) * len(points)) as progress:
-        for number in rounds:
+def _check_one(state: State, bench: Bench, point: str) -> str | None:
+    # If the process dies in here, the next one drops the point, since a kernel that hangs would hang every run. Not so
+    # the incumbent: without it there is nothing to go on with.
+    marked = point != state.incumbent
+    if marked:
+        state.begin_check(point)
+    try:
+        reason = bench.check(point)
+    except BaseException:
+        if marked:
+            state.cancel_check(point)
+        raise
+    state.record_check(point, reason)
+    return reason
+
+
+def _time(
+    title: str,
+    rounds: Rounds,
+    points: Sequence[str],
+    ordered: Callable[[Sequence[str], int], list[str]],
+    cases: Sequence[Case],
+    bench: Bench,
+) -> None:
+    missing = rounds.missing
+    with Progress(title, len(missing) * len(cases) * len(points)) as progress:
+        for number in missing:
             times: dict[str, dict[str, float]] = {point: {} for point in points}
             for case in cases:
-                for point in order(points, number):
+                for point in ordered(points, number):
                     times[point][case.name] = bench.milliseconds(point, case)
                     progress.advance(f"round {number + 1}")
-            state.record_round(number, times)
+            rounds.record(number, times)
