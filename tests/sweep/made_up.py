@@ -49,7 +49,10 @@ def write_pack(folder: Path, registers: int) -> None:
 
 
 class FakeBench:
-    """A Bench with made-up times. wrong: point -> what is wrong with it, or an error to raise. time: (point, case, turn) -> milliseconds."""
+    """A Bench with made-up times. time: (point, case, turn) -> milliseconds.
+
+    wrong: point -> what is wrong with it, or an error to raise.
+    """
 
     def __init__(
         self, time: Callable[[str, str, int], float] = lambda point, case, turn: 1.0, wrong: dict | None = None

@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from conftest import BUILD
 from made_up import ROOT
 
+from tools.sweep import pack
 from tools.sweep.compiling import compile_points
-from tools.sweep.engine import engine_config
+from tools.sweep.engine import build_engine, engine_config
+from tools.sweep.generator import MachineError
 from tools.sweep.pack import read_manifest
 from tools.sweep.state import State
 from tools.sweep.sweep import Case, Shape
@@ -59,3 +62,22 @@ def test_the_points_kernel_is_loaded_and_the_others_are_the_packs(
         assert engine[operation] == row["cubin"]["sha256"]
         assert {**engine, operation: None} == {**own, operation: None}
     assert len({engine[operation] for engine in engines}) == 2
+
+
+def test_an_engine_that_took_other_kernels_is_closed_and_told(tmp_path, monkeypatch):
+    closed = []
+    engine = SimpleNamespace(
+        describe=lambda: {"kernels": [{"operation": "forward", "sha256": "other"}]}, close=lambda: closed.append(True)
+    )
+    package = ModuleType("made_up_package")
+    package.build_engine = lambda config: engine
+    native = ModuleType("made_up_package.native")
+    native.PACK = "own"
+    monkeypatch.setitem(sys.modules, "made_up_package", package)
+    monkeypatch.setitem(sys.modules, "made_up_package.native", native)
+    monkeypatch.setattr(pack, "write_mixed", lambda folder, kernels, own: None)
+    row = {"name": "x", "cubin": {"sha256": "ours"}, "key": {"operation": "forward"}}
+    pack.write_manifest(tmp_path, {}, [row])
+    with pytest.raises(MachineError, match="the engine has other kernels than the pack's for forward: ..other"):
+        build_engine(package, tmp_path, {})
+    assert closed and native.PACK == "own"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from made_up import CASES, INCUMBENT, TIMED, FakeBench, write_pack
 
 from tools.sweep.dropped import dropped
-from tools.sweep.state import State
-from tools.sweep.sweep import SweepError
+from tools.sweep.generator import MachineError
+from tools.sweep.state import UNFINISHED, State
+from tools.sweep.sweep import SweepError, read_sweep
 from tools.sweep.timing import order, time_points
 
 
@@ -29,15 +32,14 @@ def test_every_round_times_every_survivor_on_every_case_in_an_order_of_its_own(c
     time_points(compiled, bench)
     assert bench.checked == TIMED
     size, orders = len(TIMED), []
-    assert len(bench.turns) == 8 * len(CASES) * size
-    for start in range(0, len(bench.turns), size):
+    for start in range(0, 8 * len(CASES) * size, size):
         points, cases = zip(*bench.turns[start : start + size])
         assert sorted(points) == sorted(TIMED)
         assert set(cases) == {CASES[start // size % 2]}
         orders.append(points)
     assert orders[0::2] == orders[1::2]  # both cases of a round
     assert len(set(orders)) > 4  # of eight rounds
-    rounds = compiled.rounds()
+    rounds = compiled.rounds.measured()
     assert len(rounds) == 8 and rounds[0][orders[0][0]][CASES[0]] == 1.0 and rounds[7][orders[15][3]][CASES[1]] == 64.0
 
 
@@ -72,12 +74,12 @@ def test_a_killed_stage_goes_on_with_the_round_it_was_in(compiled):
     with pytest.raises(Killed):
         time_points(compiled, first)
     again = State(compiled.folder)
-    assert again.missing_rounds == [3, 4, 5, 6, 7]
+    assert again.rounds.missing == [3, 4, 5, 6, 7]
     second = FakeBench()
     time_points(again, second)
     assert second.checked == []
     assert len(second.turns) == 5 * per_round and second.turns[:4] == first.turns[3 * per_round :][:4]
-    assert not again.missing_rounds
+    assert not again.rounds.missing
     third = FakeBench()
     time_points(State(compiled.folder), third)
     assert not third.turns
@@ -96,6 +98,82 @@ def test_a_stage_killed_while_it_checks_keeps_the_checks(compiled):
     time_points(again, second)
     assert second.checked == TIMED[2:]
     assert TIMED[1] not in again.survivors
+
+
+def test_a_point_whose_check_never_ended_is_dropped(compiled, tmp_path):
+    class Hangs(FakeBench):
+        def check(self, point: str) -> str | None:
+            if point == TIMED[2]:  # what is on disk now is what a kill leaves
+                shutil.copytree(compiled.folder, tmp_path / "killed")
+            return super().check(point)
+
+    time_points(compiled, Hangs())
+    assert compiled.survivors == TIMED
+    killed, bench = State(tmp_path / "killed"), FakeBench()
+    time_points(killed, bench)
+    assert bench.checked == TIMED[3:]
+    assert dropped(killed)[TIMED[2]] == ("wrong", UNFINISHED)
+    assert TIMED[2] not in killed.survivors and not killed.rounds.missing
+
+
+def test_an_incumbent_whose_check_never_ended_is_checked_again(compiled, tmp_path):
+    class Hangs(FakeBench):
+        def check(self, point: str) -> str | None:
+            if point == INCUMBENT:
+                shutil.copytree(compiled.folder, tmp_path / "killed")
+            return super().check(point)
+
+    time_points(compiled, Hangs())
+    bench = FakeBench()
+    time_points(State(tmp_path / "killed"), bench)
+    assert bench.checked == TIMED
+
+
+@pytest.mark.parametrize("error", [MachineError("out of memory"), KeyboardInterrupt()])
+def test_a_check_that_cannot_be_done_says_nothing_of_the_point(compiled, error):
+    with pytest.raises(type(error)):
+        time_points(compiled, FakeBench(wrong={TIMED[1]: error}))
+    assert State(compiled.folder).checks == {INCUMBENT: None}
+    bench = FakeBench()
+    time_points(State(compiled.folder), bench)
+    assert bench.checked == TIMED[1:]
+
+
+def faster(point: str, case: str, turn: int) -> float:
+    return 0.5 if point == TIMED[2] else 1.0
+
+
+def test_the_fastest_and_the_incumbent_take_turns_in_confirming_rounds(compiled):
+    bench = FakeBench(faster)
+    time_points(compiled, bench)
+    confirming = bench.turns[8 * len(CASES) * len(TIMED) :]
+    pair = INCUMBENT, TIMED[2]
+    assert confirming == [
+        (point, case) for number in range(30) for case in CASES for point in (pair if number % 2 == 0 else pair[::-1])
+    ]
+    rounds = compiled.confirming.measured()
+    assert rounds == [{point: dict.fromkeys(CASES, faster(point, "", 0)) for point in pair}] * 30
+
+
+def test_there_are_as_many_confirming_rounds_as_rounds_but_30_at_least(tmp_path, sweep_file):
+    assert read_sweep(sweep_file(rounds=5)).confirming_rounds == 30
+    assert read_sweep(sweep_file(rounds=31)).confirming_rounds == 31
+
+
+def test_a_killed_confirmation_goes_on_with_the_round_it_was_in(compiled):
+    searching = 8 * len(CASES) * len(TIMED)
+
+    def time(point: str, case: str, turn: int) -> float:
+        if turn == searching + 2 * 2 * len(CASES) + 3:
+            raise Killed
+        return faster(point, case, turn)
+
+    with pytest.raises(Killed):
+        time_points(compiled, FakeBench(time))
+    again, bench = State(compiled.folder), FakeBench(faster)
+    assert again.confirming.missing == list(range(2, 30))
+    time_points(again, bench)
+    assert len(bench.turns) == 28 * 2 * len(CASES) and not again.confirming.missing
 
 
 def test_rounds_of_another_machine_or_other_kernels_are_not_mixed(compiled):
