@@ -10,6 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+from tools.needs import need
+
+need("numpy", "torch", "triton")
+
 import torch
 
 from . import host, measure, page, startup
