@@ -7,13 +7,13 @@ import sys
 
 
 def missing(*modules: str) -> str | None:
-    """"torch is missing in /usr/bin/python3", or None if all are there. modules: top-level names; none is imported."""
+    """ "torch is missing in /usr/bin/python3", or None if all are there. modules: top-level names; none is imported."""
     names = [name for name in modules if importlib.util.find_spec(name) is None]
     return f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} missing in {sys.executable}" if names else None
 
 
 def need(*modules: str) -> None:
-    """Ends the program, `python -m TOOL`, with exit code 2 unless all modules are there. To be called before imports."""
+    """Ends the program, `python -m TOOL`, with exit code 2 unless all modules are there. Call it before importing."""
     if lack := missing(*modules):
         print(f"{sys.modules['__main__'].__spec__.parent}: {lack}; PYTHON=... names another", file=sys.stderr)
         sys.exit(2)

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from bench_run import made_up_run
@@ -98,17 +99,54 @@ def test_without_matplotlib_the_bench_says_so(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "tools.bench.plots", raising=False)
     said = page.render_if_possible(made_up_run(), tmp_path)
-    assert said.startswith("no page, ") and "matplotlib" in said
+    assert said.startswith(f"no page, matplotlib is missing in {sys.executable}; where it is: ")
     assert f"python -m tools.bench.page {tmp_path / 'results.json'} --out {tmp_path}" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_the_file_is_not_to_blame(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys, "argv", ["page", "results.json", "--out", "page"])
+    with pytest.raises(SystemExit) as end:
+        page.main()
+    assert end.value.code == 2
+    said = capsys.readouterr().err.partition("error: ")[2]
+    assert said == f"matplotlib is missing in {sys.executable}; `make setup` installs it in .venv\n"
+
+
+def run_page(file: Path, out: Path) -> subprocess.CompletedProcess:
+    """The command."""
+    command = [sys.executable, "-m", "tools.bench.page", str(file), "--out", str(out)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@needs_matplotlib
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file or directory"),
+        ("{", "Expecting property name"),
+        ("[]", "expected a JSON object, got list"),
+        ('{"rows": []}', "lacks 'datasheet': not what this bench wrote"),
+        ('{"rows": [], "datasheet": null}', "lacks 'failures': not what this bench wrote"),
+        ('{"rows": [{}], "datasheet": null}', "lacks 'operation': not what this bench wrote"),
+    ],
+)
+def test_a_file_of_something_else(tmp_path, text, message):
+    file = tmp_path / "results.json"
+    if text is not None:
+        file.write_text(text)
+    done = run_page(file, tmp_path / "page")
+    assert done.returncode == 2
+    assert f"error: {file}: {message}" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "page").exists()
 
 
 @needs_matplotlib
 def test_the_command_writes_the_page_and_its_plots(tmp_path):
     run = tmp_path / "results.json"
     run.write_text(json.dumps(made_up_run()))
-    command = [sys.executable, "-m", "tools.bench.page", str(run), "--out", str(tmp_path / "page")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_page(run, tmp_path / "page")
     assert done.returncode == 0, done.stderr
     kinds = ("forward", "backward", "prefill", "decode", "roofline", "decode-bytes")
     plots = {f"{kind}-{regime}.png" for kind in kinds for regime in ("burst", "sustained")}

@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import base64
 import html
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from .report import HOST_COLUMNS, PEER_NAMES, PEERS, host_cells, missing_lines
+from tools.needs import missing
+
+from .report import HOST_COLUMNS, PEER_NAMES, PEERS, host_cells, missing_lines, read_json
 from .results import notes, short_commit, startup_rows
 
 STYLE = """
@@ -86,7 +87,10 @@ def _tables(rows: Sequence[dict]) -> str:
 
 
 def render(facts: dict, pictures: dict[str, bytes]) -> str:
-    """The page for a run and its plots, PNG by name. ValueError if the run doesn't say of which commit it is."""
+    """The page for a run and its plots, PNG by name.
+
+    Errors: ValueError if the run doesn't say of which commit it is; KeyError if it isn't as the bench writes it.
+    """
     items = [*missing_lines(facts["rows"]), *facts["failures"]]
     about = notes(facts).replace("\n  ", " ").strip().splitlines()
     sections = []
@@ -128,25 +132,29 @@ def _picture(name: str, data: bytes) -> str:
 
 
 def write(facts: dict, folder: Path) -> Path:
-    """Writes index.html and the plots to a folder, and returns the page's path. ImportError without matplotlib."""
+    """Writes index.html and the plots to a folder, and returns the page's path.
+
+    Errors: ImportError without matplotlib; those of `render`, before anything is written.
+    """
     from . import plots
 
-    folder.mkdir(parents=True, exist_ok=True)
     pictures = {name: plots.png(figure) for name, figure in plots.figures(facts).items()}
+    text = render(facts, pictures)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, data in pictures.items():
         (folder / f"{name}.png").write_bytes(data)
     target = folder / "index.html"
-    target.write_text(render(facts, pictures))
+    target.write_text(text)
     return target
 
 
 def render_if_possible(facts: dict, folder: Path) -> str:
     """Writes the page, and says where it is or why it isn't."""
+    if lack := missing("matplotlib"):
+        command = f"python -m tools.bench.page {folder / 'results.json'} --out {folder}"
+        return f"no page, {lack}; where it is: {command}"
     try:
         return f"page: {write(facts, folder)}"
-    except ImportError as error:
-        command = f"python -m tools.bench.page {folder / 'results.json'} --out {folder}"
-        return f"no page, {error}; where matplotlib is: {command}"
     except ValueError as error:
         return f"no page: {error}"
 
@@ -157,9 +165,15 @@ def main() -> None:
     parser.add_argument("file", type=Path, metavar="RESULTS.json", help="what the bench wrote")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for the page and the plots")
     options = parser.parse_args()
+    if lack := missing("matplotlib"):
+        parser.error(f"{lack}; `make setup` installs it in .venv")
     try:
-        print(write(json.loads(options.file.read_text()), options.out))
-    except (ImportError, ValueError) as error:
+        print(write(read_json(options.file), options.out))
+    except KeyError as error:
+        parser.error(f"{options.file}: lacks {error}: not what this bench wrote")
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except ValueError as error:
         parser.error(f"{options.file}: {error}")
 
 

@@ -104,3 +104,11 @@ def write_json(path: Path, facts: dict) -> None:
     """Writes facts, making the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def read_json(path: Path) -> dict:
+    """The facts of a run. Errors: OSError; ValueError if they aren't a JSON object."""
+    facts = json.loads(path.read_text())
+    if not isinstance(facts, dict):
+        raise ValueError(f"expected a JSON object, got {type(facts).__name__}")
+    return facts
