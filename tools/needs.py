@@ -7,7 +7,7 @@ import sys
 
 
 def missing(*modules: str) -> str | None:
-    """ "torch is missing in /usr/bin/python3", or None if all are there. modules: top-level names; none is imported."""
+    """What is missing, "torch is missing in PYTHON", or None. modules: top-level names; none is imported."""
     names = [name for name in modules if importlib.util.find_spec(name) is None]
     return f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} missing in {sys.executable}" if names else None
 
