@@ -48,10 +48,14 @@ CAUGHT = {
     "reaches_into_its_parent": (TRAINING, r"changed a file outside its scratch folder: openat /proc/\d+/mem"),
     "writes_through_a_link": (TRAINING, "changed a file outside its scratch folder: openat .*victim"),
     "leaves_a_child": (TRAINING, "started a process"),
+    "writes_by_reopening": (TRAINING, r"changed a file outside its scratch folder: openat .*/__init__\.py"),
+    "remembers_the_first_run": (TRAINING, "asked for memory that outlives it, by shmget"),
+    "hides_its_crash": (TRAINING, "no answer|ended with exit code 0"),
+    "closes_badly": (TRAINING, "close raised ValueError: no"),
     "works_after_the_clock": (SERVING, "aren't finite"),
     "starts_a_program": (TRAINING, "started a pro"),
     "wrong_error": ("prefill-exhaustion", "should raise PagesExhausted, raised RuntimeError"),
-    "changes_on_failure": ("prefill-exhaustion", "has length 160, not 150"),
+    "changes_on_failure": ("prefill-exhaustion", r"length\(a\) gave 160, not 150"),
 }
 
 

@@ -9,6 +9,7 @@ from tools.grade.trace import MEBIBYTE, TraceError, load_trace, load_traces, loa
 from .conftest import REPOSITORY
 
 CONFIG = {"head_dim": 64, "gate_dim": 32, "q_heads": 4, "kv_heads": 2, "modes": ["training"]}
+FORWARD = {"call": "forward", "as": "f", "batch": 1, "length": 4, "seed": "s"}
 CREATE = {"call": "create", "as": "a"}
 
 
@@ -26,7 +27,7 @@ def write(tmp_path, **changes):
         ({"covers": None}, "'covers' is missing"),
         ({"speed": 3}, "'speed' is not a field here"),
         ({"small": 1}, "'small': expected bool, got 1"),
-        ({"config": {**CONFIG, "q_heads": "4"}}, "config: 'q_heads': expected int, got '4'"),
+        ({"config": {**CONFIG, "q_heads": "4"}}, "config: 'q_heads': expected a number above 0, got '4'"),
         ({"config": {**CONFIG, "modes": []}}, "config: 'modes': expected a list of modes"),
         ({"calls": [CREATE, {"call": "dance"}]}, "call 1: 'call': expected one of forward, .*, got 'dance'"),
         ({"calls": [{"call": "create"}]}, "call 0: 'as' is missing"),
@@ -36,6 +37,17 @@ def write(tmp_path, **changes):
             {"calls": [{"call": "forward", "as": "f", "batch": True, "length": 1, "seed": "s"}]},
             "'batch': expected int, got True",
         ),
+        ({"calls": []}, "'calls': expected one or more"),
+        ({"config": {**CONFIG, "memory_limit_bytes": 5}}, "'memory_limit_bytes' comes from the tier"),
+        ({"config": {**CONFIG, "kv_heads": 3}}, "'q_heads': expected a multiple of kv_heads, got 4"),
+        ({"config": {**CONFIG, "modes": ["decode"]}}, "'max_sequences': expected a number above 0, got None"),
+        ({"calls": [{"call": "release", "of": "q"}]}, "call 0 .*: there is no 'q' at this point; there are none"),
+        ({"calls": [CREATE, CREATE]}, "call 1 .*: 'as': 'a' was there before"),
+        ({"calls": [CREATE, {"call": "truncate", "of": "a", "length": 1}]}, "'length': expected 0 to 0, got 1"),
+        ({"calls": [{**CREATE, "fails": "KeyError"}]}, "'fails': expected one of .*UnknownSequence"),
+        ({"calls": [{"repeat": 0, "calls": [CREATE]}]}, "expected one round or more"),
+        ({"calls": [{"call": "backward", "of": "f", "seed": "s"}]}, "there is no 'f' at this point"),
+        ({"calls": [{"call": "forward", "as": "f", "batch": 1, "length": 0, "seed": "s"}]}, "1 or more, got 1, 0"),
         ({"calls": [3]}, "call 0: expected an object, got 3"),
         ({"calls": [{"repeat": 2, "calls": [{"call": "x"}]}]}, "call 0, round 0: 0: 'call': expected one of"),
     ],
@@ -87,10 +99,16 @@ def test_workloads_come_from_a_manifest(tmp_path):
         load_workloads(tmp_path)
     write(tmp_path)
     (tmp_path / "manifest.json").write_text('{"workloads": ["t.json"]}')
-    with pytest.raises(TraceError, match="'stratum' is missing, which a workload needs"):
+    with pytest.raises(TraceError, match="'stratum': expected train, prefill or decode"):
         load_workloads(tmp_path)
-    write(tmp_path, stratum="train-x")
-    assert [w.stratum for w in load_workloads(tmp_path)] == ["train-x"]
+    write(tmp_path, stratum="train-d8-r8")
+    with pytest.raises(TraceError, match="needs a call with an output"):
+        load_workloads(tmp_path)
+    write(tmp_path, stratum="train-d8-r8", calls=[FORWARD])
+    assert [w.stratum for w in load_workloads(tmp_path)] == ["train-d8-r8"]
+    write(tmp_path, stratum="train-d8-r8", calls=[{**FORWARD, "out": "returned"}])
+    with pytest.raises(TraceError, match="are given their outputs"):
+        load_workloads(tmp_path)
 
 
 def test_the_audit_covers_what_it_must():

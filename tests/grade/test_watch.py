@@ -81,12 +81,10 @@ def test_the_process_s_own_name_may_be_set_and_no_other_process_reached(watch):
 
 
 def test_threads_may_be_started_and_processes_not(watch):
-    flags = (ctypes.c_uint64 * 11)(0x3D0F00)  # glibc's for a thread
-    assert watch._error("clone3", [ctypes.addressof(flags), 88, 0, 0, 0, 0]) == 0
-    assert watch._error("clone", [0x3D0F00, 0, 0, 0, 0, 0]) == 0
+    assert watch._error("clone", [0x3D0F00, 0, 0, 0, 0, 0]) == 0  # glibc's flags for a thread
+    assert watch._error("clone3", [0] * 6) == errno.ENOSYS  # glibc goes on with clone
     assert watch.findings == []
-    flags[0] = 0x4100  # CLONE_VM | CLONE_VFORK, posix_spawn's
-    assert watch._error("clone3", [ctypes.addressof(flags), 88, 0, 0, 0, 0]) == errno.EACCES
+    assert watch._error("clone", [0x4100, 0, 0, 0, 0, 0]) == errno.EACCES  # CLONE_VM | CLONE_VFORK, posix_spawn's
     assert watch._error("vfork", [0] * 6) == errno.EACCES
     assert watch.findings == ["started a process"]
 
@@ -99,8 +97,6 @@ def test_compilers_are_noted_and_opened(watch):
 
 
 def test_a_pointer_to_nowhere_is_the_caller_s_fault(watch):
-    how = (ctypes.c_uint64 * 3)(os.O_RDONLY)
     for pointer in (8, 1 << 63, (1 << 64) - 1):
         assert watch._error("openat", [AT_CWD, pointer, os.O_RDONLY, 0, 0, 0]) == errno.EFAULT
-        assert watch._error("openat2", [AT_CWD, address("/tmp"), pointer, 24, 0, 0]) == errno.EFAULT
-    assert watch._error("openat2", [AT_CWD, address("/tmp"), ctypes.addressof(how), 24, 0, 0]) == 0
+    assert watch._error("openat2", [AT_CWD, 8, 8, 24, 0, 0]) == errno.ENOSYS

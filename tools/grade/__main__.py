@@ -4,6 +4,9 @@ starter."""
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -44,16 +47,18 @@ def _arguments() -> argparse.Namespace:
         command.add_argument("folder", type=Path, help="the engine: a package that exports build_engine")
         command.add_argument("--salt", default=fresh_salt(), help="replays a grading's data (default: a fresh one)")
         command.add_argument("--only", nargs="+", metavar="TEXT", help="only those whose name contains one of these")
-        command.add_argument("--driver", default="", metavar="LIBRARY", help="a stand-in for libcuda: no GPU is used")
+        command.add_argument("--driver", default="", metavar="LIBRARY", help="a stand-in for libcuda; with --host")
         command.add_argument(
             "--python", default=sys.executable, metavar="EXE", help="interpreter of the engine's process"
         )
-        command.add_argument("--host", action="store_true", help="arrays in host memory, also where there is a GPU")
+        command.add_argument("--host", action="store_true", help="arrays in host memory, for engines that take them")
         command.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     check_command, bench_command = commands.choices["check"], commands.choices["bench"]
-    check_command.add_argument("--traces", type=Path, default=HERE / "traces", metavar="DIR")
-    check_command.add_argument("--small", action="store_true", help="only traces marked small; without a GPU always so")
-    bench_command.add_argument("--workloads", type=Path, default=HERE / "workloads", metavar="DIR")
+    check_command.add_argument("--traces", type=Path, default=HERE / "traces", metavar="DIR", help="traces of your own")
+    check_command.add_argument("--small", action="store_true", help="only traces marked small; with --host always so")
+    bench_command.add_argument(
+        "--workloads", type=Path, default=HERE / "workloads", metavar="DIR", help="a folder with a manifest.json"
+    )
     bench_command.add_argument("--peer", type=Path, metavar="FOLDER", help="an engine to time beside; it may compile")
     bench_command.add_argument("--commit", default=commit(), help="noted in the JSON (default: the work tree's)")
     bench_command.add_argument(
@@ -63,22 +68,26 @@ def _arguments() -> argparse.Namespace:
 
 
 def _host(options: argparse.Namespace) -> Host:
-    on_host = options.driver or options.host or not _gpu()
-    return Host(python=options.python, memory="host" if on_host else "cuda", driver=options.driver)
+    """How engine processes are made. TraceError if they can't be."""
+    python = shutil.which(options.python)
+    if not python:
+        raise TraceError(f"--python: {options.python}: no such program")
+    if not options.host and not _gpu():
+        raise TraceError("no GPU that CuPy can use; --host puts the arrays in host memory, for engines that take them")
+    return Host(os.path.abspath(python), "host" if options.host else "cuda", options.driver)
 
 
 def _chosen(traces: list[Trace], options: argparse.Namespace, small: bool) -> list[Trace]:
     chosen = [t for t in traces if not options.only or any(text in t.name for text in options.only)]
     if not chosen:
-        raise TraceError(
-            f"--only {options.only}: no trace has such a name; there are {', '.join(t.name for t in traces)}"
-        )
+        names = "\n    ".join(trace.name for trace in traces)
+        raise TraceError(f"--only {' '.join(options.only)}: no trace has such a name; there are\n    {names}")
     left_out = [t for t in chosen if small and not t.small]
     if left_out:
         print(f"{len(left_out)} of {len(chosen)} traces are left out: they are not marked small")
     chosen = [t for t in chosen if t not in left_out]
     if not chosen:
-        raise TraceError("no trace is left: without a GPU only those marked small can run")
+        raise TraceError("no trace is left: with --host only those marked small are run")
     return chosen
 
 
@@ -134,6 +143,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 def main() -> int:
     """0 if the engine passes, 1 if it fails, 2 if there is nothing to grade."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left behind
     options = _arguments()
     if not (options.folder / "__init__.py").is_file():
         print(f"{options.folder}: expected a package that exports build_engine, found no __init__.py", file=sys.stderr)

@@ -183,6 +183,19 @@ class Arena:
         self._expected[:] = self._sealed
         self.settle()
 
+    def hide(self) -> None:
+        """Leaves nothing but NaN in the block, until it is revealed or restored."""
+        self._block.words[:] = POISON
+        self._expected[:] = POISON
+        self.settle()
+
+    def reveal(self, inputs: Iterable[View]) -> None:
+        """Puts these arrays back as they were when sealed."""
+        for view in inputs:
+            for words in (self._block.words, self._expected):
+                self._array(words, view)[...] = self._array(self._sealed, view)
+        self.settle()
+
     def settle(self) -> None:
         """Waits until what was written here is there for the other process."""
         if self.xp is not np:

@@ -2,7 +2,8 @@
 
 For each workload every contender has a process of its own that stays for all rounds. A round is two passes over the
 contenders, the second in reverse, each pass with data of its own: A B, B A. In a pass each contender runs the set-up,
-then the timed calls in one go, timed from here until the device is idle. At that moment its outputs are taken: every
+then the timed calls in one go, timed from here until the device is idle; the others' processes stand still, and inputs
+appear in the shared memory when they are needed. At that moment its outputs are taken: every
 element must have been written, some rows, picked by the operating system's randomness, are held to float64, and each
 row must lie near the starter's of the same pass. Before the first round and after the last one each contender runs
 everything once untimed, on data of their own: its memory is measured then, and what is loaded or compiled late is. A
@@ -79,6 +80,7 @@ def bench_workload(workload: Trace, contenders: list[Contender], salt: str, host
             runner.attempt(runner.start)
         for number in range(2 * rounds):
             source = fresh_data(number)
+            arena.hide()
             for runner in runners if number % 2 == 0 else reversed(runners):
                 runner.attempt(lambda: runner.run(source))
             _compare(runners, script)
@@ -105,12 +107,14 @@ class _Runner:
         self.contender.failures += [f"the engine {finding}" for finding in self.process.report.findings]
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Does a step unless one has failed before; notes a failure."""
+        """Does a step while the others' processes stand still, unless one has failed before; notes a failure."""
         if not self.contender.failures:
+            self.process.go_on()
             try:
                 step()
             except EngineFailure as failure:
                 self.contender.failures.append(str(failure))
+            self.process.pause()
 
     def start(self) -> None:
         """Builds the engine, hands over the calls and those that take all sequences away again, runs them once."""
@@ -130,17 +134,24 @@ class _Runner:
         self.process.share_device()
         _require(self.process.run(0, self.everything))
         accept(self.script, self.arena, self.script.steps)
+        self.arena.hide()
 
     def run(self, source: Source) -> None:
-        """One pass: set-up, timed calls, a look at the results, tidying up."""
-        self.arena.restore()
+        """One pass: set-up, timed calls, a look at the results, tidying up; inputs are there when they are needed."""
+        self.process.share_device()
+        self._reveal(self.script.setup)
         _require(self.process.time(0, self.setup)[1])
+        self._reveal(self.script.calls)
         seconds, results = self.process.time(self.setup, self.end_of_calls)
         self.outputs = accept(self.script, self.arena, self.script.steps)
         _require(results)
         _require(self.process.time(self.end_of_calls, self.everything)[1])
+        self.arena.hide()
         _recheck(self.script, source, self.outputs)
         self.contender.seconds.append(seconds)
+
+    def _reveal(self, steps: list[Step]) -> None:
+        self.arena.reveal(view for step in steps for view in step.inputs.values())
 
     def end(self) -> None:
         """Measures the memory once more, has the process end by itself, judges the memory it held."""

@@ -37,7 +37,7 @@ class Outcome:
     trace: Trace
     failures: list[str] = field(default_factory=list)
     peak_bytes: int = 0
-    worst: float = 0.0  # largest error of all results, as a fraction of what is allowed
+    worst: float | None = None  # largest error of all results, as a fraction of what is allowed
     seconds: float = 0.0
 
     @property
@@ -102,7 +102,7 @@ def _call_by_call(script: Script, arena: Arena, process: EngineProcess) -> list:
         for (name, length), answer in zip(after.items(), found):
             if answer.get("value") != length:
                 raise EngineFailure(
-                    f"call {number}, {step.call.call}: {name} has length {_shown(answer)}, not {length}"
+                    f"call {number}, {step.call.call}: length({name}) gave {_shown(answer)}, not {length}"
                 )
         outputs += accept(script, arena, [step])
         at += 1 + len(after)
@@ -155,7 +155,7 @@ def _judge(script: Script, source: Source, outputs: list, outcome: Outcome) -> N
     for number, (step, results) in enumerate(zip(script.steps, outputs)):
         for verdict in judge_step(step, results, model):
             if isinstance(verdict, Verdict) and verdict.ok:
-                outcome.worst = max(outcome.worst, verdict.fraction)
+                outcome.worst = max(outcome.worst or 0.0, verdict.fraction)
             else:
                 outcome.failures.append(f"call {number}, {step.call.call}: {verdict}")
 

@@ -49,6 +49,11 @@ class Meter:
         """What is held from now on counts."""
         self._base = self._read()
 
+    def read(self) -> None:
+        """Takes one reading, for work that nobody measured while it ran."""
+        self.peak = 0
+        self._take()
+
     def resume(self) -> None:
         """Leaves out what others have allocated since the last measurement, taking the process to hold what it held."""
         self._base = self._read() - self._held

@@ -22,10 +22,19 @@ from .watch import Watch, mapped_compilers, mapped_files
 WORKER = (Path(__file__).parent / "worker.py").read_text()
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "LANG", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 PATIENCE = 300  # seconds until an order counts as hung
+LONGEST_LINE = 64 << 20  # bytes of an answer
+
+
+def printable(text: str) -> str:
+    """A text of the engine's with whatever could move a cursor or end a line spelt out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class EngineFailure(Exception):
     """What an engine or its process did wrong, in a sentence."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class EngineProcess:
         self._scratch = self._root / "scratch"
         for folder in (self._scratch, self._root / "home", self._root / "bin"):
             folder.mkdir()
-        self._errors = (self._root / "errors").open("w+")
+        self._errors = (self._root / "errors").open("w+b")
         self._watch: Watch | None = None
         self._socket, other = socket.socketpair()
         with other:
@@ -71,7 +80,7 @@ class EngineProcess:
                 stderr=self._errors,
                 start_new_session=True,
             )
-        self._lines = self._socket.makefile("rw", encoding="utf-8")
+        self._received = b""
         self._send({"do": "prepare", "memory": host.memory})
 
     def _environment(self) -> dict[str, str]:
@@ -104,25 +113,31 @@ class EngineProcess:
 
     def build(self, folder: Path, config: dict) -> None:
         """Imports the engine's folder and builds the engine. EngineFailure if either raises."""
-        self._require(self._order({"do": "import", "folder": str(folder)}), "importing the folder")
-        self._meter.mark()
+        self._require(self._order({"do": "start"}), "counting memory")
+        importing = {"do": "import", "folder": str(folder)}
+        if self.host.memory == "host":  # a framework that is imported isn't what the engine holds
+            self._require(self._order(importing), "importing the folder")
+            self._meter.mark()
         with self._meter:
-            facts = self._require(self._order({"do": "build", "config": config}), "build_engine")
-        self._count(facts, 0)
+            if self.host.memory == "cuda":
+                self._require(self._order(importing), "importing the folder")
+            self._require(self._order({"do": "build", "config": config}), "build_engine")
+        self._count(0)
 
     def load(self, calls: list) -> None:
         """Hands over the calls that `run` will make."""
         self._require(self._order({"do": "load", "calls": calls}), "mapping the arrays of the calls")
 
     def run(self, first: int, last: int, returned_bytes: int = 0) -> list[dict]:
-        """Makes the loaded calls first ... last - 1 without a pause; a result for each: {"value"} or {"error",
+        """Makes the loaded calls first ... last - 1 without a pause; a result for each: {"value"}, or {"error",
         "message"}.
 
         returned_bytes: of the arrays that the calls return, which don't count as the engine's.
         """
+        self._require(self._order({"do": "start"}), "counting memory")
         with self._meter:
-            reply = self._require(self._order({"do": "run", "first": first, "last": last, "count": True}), "calls")
-        self._count(reply, returned_bytes)
+            reply = self._require(self._order({"do": "run", "first": first, "last": last}), "calls")
+        self._count(returned_bytes)
         return reply["results"]
 
     def share_device(self) -> None:
@@ -130,12 +145,26 @@ class EngineProcess:
         self._meter.resume()
 
     def time(self, first: int, last: int) -> tuple[float, list[dict]]:
-        """The same, timed from here: seconds until all calls are done, and the results. Nothing is measured
-        meanwhile."""
+        """The same, timed from here: seconds until all is done, and the results. Memory is looked at afterwards."""
+        self._require(self._order({"do": "start"}), "counting memory")
         start = time.perf_counter()
-        reply = self._order({"do": "run", "first": first, "last": last, "count": False})
+        reply = self._order({"do": "run", "first": first, "last": last})
         seconds = time.perf_counter() - start
+        self._meter.read()
+        self._count(0)
         return seconds, self._require(reply, "calls")["results"]
+
+    def pause(self) -> None:
+        """Stops the process while others have their turn."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Lets it run again."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
 
     def end(self) -> None:
         """Has the engine closed and the process end by itself. EngineFailure if it doesn't end well."""
@@ -143,19 +172,22 @@ class EngineProcess:
         compilers = mapped_compilers(self.pid, self._known) if self.host.watched else []
         self.report.findings += [f"mapped a compiler's library: {each}" for each in compilers]
         self._send({"do": "quit"})
+        self._require(self._receive(), "close")
+        last_word = self._receive(PATIENCE / 10)
         try:
             code = self._process.wait(PATIENCE / 10)
         except subprocess.TimeoutExpired:
             raise EngineFailure("the process doesn't end after the engine was closed") from None
-        if code:
+        if code or not last_word.get("end"):
             raise EngineFailure(f"the process ended with {_ending(code)}{self._last_words()}")
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def _count(self, facts: dict, returned_bytes: int) -> None:
-        """Takes the peak of the last order into account: torch's own count, and the device's beyond torch's reserve."""
+    def _count(self, returned_bytes: int) -> None:
+        """Takes the peak since `start` into account: torch's own count, and the device's beyond torch's reserve."""
+        facts = self._require(self._order({"do": "count"}), "counting memory")
         beyond = self._meter.peak - (facts.get("reserved", self._reserved) - self._reserved) - ALLOWANCE
         held = facts.get("torch", 0) + (max(0, beyond) if self.host.memory == "cuda" else beyond)
         self.report.peak_bytes = max(self.report.peak_bytes, held - returned_bytes)
@@ -166,24 +198,32 @@ class EngineProcess:
 
     def _send(self, order: dict) -> None:
         try:
-            self._lines.write(json.dumps(order) + "\n")
-            self._lines.flush()
+            self._socket.sendall(json.dumps(order).encode() + b"\n")
         except (BrokenPipeError, ConnectionResetError):
             self._raise_ended()
 
-    def _receive(self) -> dict:
-        if not select.select([self._socket], [], [], PATIENCE)[0]:
-            raise EngineFailure(f"no answer for {PATIENCE} s")
+    def _receive(self, patience: float = PATIENCE) -> dict:
+        """The next line. EngineFailure if none comes, or something else."""
+        deadline = time.monotonic() + patience
+        while b"\n" not in self._received:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                raise EngineFailure(f"no answer for {patience:.0f} s")
+            try:
+                piece = self._socket.recv(1 << 16)
+            except ConnectionResetError:
+                piece = b""
+            if not piece or len(self._received) > LONGEST_LINE:
+                self._raise_ended()
+            self._received += piece
+        line, _, self._received = self._received.partition(b"\n")
         try:
-            line = self._lines.readline()
-        except ConnectionResetError:
-            line = ""
-        if not line.endswith("\n"):
-            self._raise_ended()
-        try:
-            return json.loads(line)
+            reply = json.loads(line)
         except ValueError:
-            raise EngineFailure(f"the process answered {line:.80}, which isn't the program's word") from None
+            reply = None
+        if not isinstance(reply, dict):
+            raise EngineFailure(f"the process answered {line[:80]!r}, which isn't the program's word")
+        return reply
 
     def _raise_ended(self) -> None:
         try:
@@ -193,8 +233,9 @@ class EngineProcess:
         raise EngineFailure(f"the process ended with {_ending(code)}{self._last_words()}")
 
     def _last_words(self) -> str:
-        self._errors.seek(0)
-        lines = [line for line in self._errors.read().splitlines() if line.strip()]
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 4096))
+        lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         return f": {lines[-1]:.300}" if lines else ""
 
     @staticmethod
@@ -207,12 +248,11 @@ class EngineProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self._process.wait()
         if self._watch:
             self._watch.end()
-            self.report.findings += self._watch.findings
+            self.report.findings += map(printable, self._watch.findings)
         self._socket.close()
         self._errors.close()
         shutil.rmtree(self._root, ignore_errors=True)

@@ -23,9 +23,10 @@ def print_heading() -> None:
 
 def print_outcome(number: int, count: int, outcome: Outcome) -> None:
     """One trace: a line, and what was wrong."""
+    error = "-" if outcome.worst is None else f"{outcome.worst:.2f}"
     held, limit = (each / MEBIBYTE for each in (outcome.peak_bytes, outcome.trace.limit()))
     print(
-        f"[{number:2}/{count:2}]  {outcome.trace.name:28} {'ok' if outcome.ok else 'FAIL':4} {outcome.worst:13.2f} "
+        f"[{number:2}/{count:2}]  {outcome.trace.name:28} {'ok' if outcome.ok else 'FAIL':4} {error:>13} "
         f"{held:9.1f} {limit:9.1f} {outcome.seconds:7.1f}",
         flush=True,
     )
@@ -101,7 +102,7 @@ def print_bench(rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     def figure(value: float | None, digits: int = 2) -> str:
         return "-" if value is None else f"{value:,.{digits}f}"
 
-    widths = (20, 9, 11, 8, 9, 8, 9, 9)
+    widths = (20, 11, 12, 9, 11, 9, 11, 10)
     print(
         "".join(f"{name:<{w}}" if not i else f"{name:>{w}}" for i, (name, w) in enumerate(zip(BENCH_COLUMNS, widths)))
     )

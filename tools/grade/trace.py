@@ -6,6 +6,8 @@ A trace names data by seeds and says what should happen; it holds no values and 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,12 @@ from typing import Any, NamedTuple
 
 LAYOUTS = ("contiguous", "packed", "padded", "heads_first")
 OUTPUTS = ("given", "returned")
+ERRORS = (
+    "ConfigError", "ShapeError", "StrideError", "LengthError", "DtypeError", "DeviceError", "UnknownSequence",
+    "PagesExhausted", "NoKernelError", "PackError", "DriverError",
+)  # fmt: skip
 TIERS = {"serving": {"tight": (1.05, 64), "ample": (1.25, 256)}, "training": {"tight": (0.25, 64), "ample": (1.0, 256)}}
+STRATUM = re.compile(r"(train|prefill|decode)-d\d+-r\d+")
 MEBIBYTE = 1 << 20
 ELEMENT_BYTES = 2
 
@@ -187,7 +194,7 @@ def _call(where: str, values: Any) -> Call:
         found["layout"] = reader.take("layout", str, "contiguous", LAYOUTS)
         found["output"] = reader.take("out", str, "given", OUTPUTS)
         found["scale"] = float(reader.take("scale", (int, float), 1.0))
-    found["fails"] = reader.take("fails", str, "")
+    found["fails"] = reader.take("fails", str, "", ("", *ERRORS))
     reader.end()
     return Call(**found)
 
@@ -214,10 +221,29 @@ def _calls(where: str, values: list) -> Iterator[Call]:
             reader = _Reader(place, value)
             rounds, body = reader.take("repeat", int), reader.take("calls", list)
             reader.end()
+            if rounds < 1 or any(isinstance(each, dict) and "repeat" in each for each in body):
+                raise TraceError(f"{place}: expected one round or more, of calls without a repeat of their own")
             for number in range(rounds):
                 yield from _calls(f"{place}, round {number}:", json.loads(json.dumps(body).replace("{i}", str(number))))
         else:
             yield _call(place, value)
+
+
+def _check_config(where: str, config: dict) -> None:
+    """TraceError for a configuration that the harness itself can't work with; the rest is the engine's to judge."""
+    modes = config.get("modes")
+    if not isinstance(modes, list) or not modes or set(modes) - {"training", "prefill", "decode"}:
+        raise TraceError(f"{where}: config: 'modes': expected a list of modes, got {modes!r:.60}")
+    capacity = () if modes == ["training"] else ("max_sequences", "max_seq_len", "max_cached_tokens")
+    for key in ("head_dim", "gate_dim", "q_heads", "kv_heads", *capacity):
+        if not isinstance(config.get(key), int) or config[key] < 1:
+            raise TraceError(f"{where}: config: {key!r}: expected a number above 0, got {config.get(key)!r:.60}")
+    if config["q_heads"] % config["kv_heads"]:
+        raise TraceError(f"{where}: config: 'q_heads': expected a multiple of kv_heads, got {config['q_heads']}")
+    if config.get("dtype", "bfloat16") not in ("bfloat16", "float16"):
+        raise TraceError(f"{where}: config: 'dtype': expected bfloat16 or float16, got {config['dtype']!r:.60}")
+    if "memory_limit_bytes" in config:
+        raise TraceError(f"{where}: config: 'memory_limit_bytes' comes from the tier")
 
 
 def load_trace(path: Path) -> Trace:
@@ -227,15 +253,7 @@ def load_trace(path: Path) -> Trace:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise TraceError(f"{path}: {error}") from error
     config = reader.take("config", dict)
-    for key in ("head_dim", "gate_dim", "q_heads", "kv_heads"):
-        if not isinstance(config.get(key), int):
-            raise TraceError(f"{path}: config: {key!r}: expected int, got {config.get(key)!r:.60}")
-    if not isinstance(config.get("modes"), list) or not config["modes"]:
-        raise TraceError(f"{path}: config: 'modes': expected a list of modes, got {config.get('modes')!r:.60}")
-    serving = {"prefill", "decode"}.intersection(config["modes"])
-    for key in ("max_sequences", "max_seq_len", "max_cached_tokens") if serving else ():
-        if not isinstance(config.get(key), int):
-            raise TraceError(f"{path}: config: {key!r}: expected int, got {config.get(key)!r:.60}")
+    _check_config(str(path), config)
     trace = Trace(
         name=path.stem,
         covers=reader.take("covers", str),
@@ -249,34 +267,46 @@ def load_trace(path: Path) -> Trace:
         source=path,
     )
     reader.end()
-    _check_names(trace)
+    if not trace.calls:
+        raise TraceError(f"{path}: 'calls': expected one or more")
+    _check_calls(trace)
     return trace
 
 
-def _check_names(trace: Trace) -> None:
-    """TraceError for a sequence or forward that isn't there, or tokens that can't be."""
-    sequences, forwards, ended = set(), set(), set()
+def _check_calls(trace: Trace) -> None:
+    """TraceError for a call that couldn't be made: of a sequence or forward that isn't there, of no tokens, …"""
+    cache, ended, forwards = Cache(), set(), set()
     for number, call in enumerate((*trace.setup, *trace.calls)):
-        where = f"{trace.source}: call {number} of set-up and calls"
-        used = {call.of, *call.sequences} - {""}
-        known = forwards if call.call == "backward" else sequences | (ended if call.fails else set())
-        if used - known:
-            raise TraceError(f"{where}: {sorted(used - known)[0]!r} isn't there")
-        if any(span.count < 0 or span.start < 0 for span in call.spans) or call.length < 0 or call.batch < 0:
-            raise TraceError(f"{where}: expected counts that aren't negative")
+        for wrong in _wrong(call, cache, ended, forwards):
+            raise TraceError(f"{trace.source}: call {number} of set-up and calls: {wrong}")
+        cache.apply(call)
         if call.fails:
             continue
-        if call.call in ("create", "fork"):
-            if call.name in sequences | ended:
-                raise TraceError(f"{where}: {call.name!r} was there before; names are used once")
-            sequences.add(call.name)
-        elif call.call == "forward":
+        if call.call == "release":
+            ended.add(call.of)
+        if call.call == "forward":
             forwards.add(call.name)
         elif call.call == "backward":
             forwards.discard(call.of)
-        elif call.call == "release":
-            sequences.discard(call.of)
-            ended.add(call.of)
+
+
+def _wrong(call: Call, cache: Cache, ended: set[str], forwards: set[str]) -> Iterator[str]:
+    """What can't be in a call, given what came before it."""
+    known = forwards if call.call == "backward" else {*cache.held, *(ended if call.fails else ())}
+    for name in {call.of, *call.sequences} - {""} - known:
+        yield f"there is no {name!r} at this point; there are {', '.join(sorted(known)) or 'none'}"
+    if call.call in ("create", "fork") and call.name in {*cache.held, *ended}:
+        yield f"'as': {call.name!r} was there before; a name is used once"
+    if len(set(call.sequences)) < len(call.sequences):
+        yield "'rows': a sequence may appear once in a call"
+    if any(span.count < 0 or span.start < 0 for span in call.spans):
+        yield "'rows': expected counts and places that aren't negative"
+    if call.call in ("forward", "attention") and min(call.batch, call.length) < 1:
+        yield f"'batch', 'length': expected 1 or more, got {call.batch}, {call.length}"
+    if call.call == "truncate" and not 0 <= call.length <= len(cache.held.get(call.of, ())) and not call.fails:
+        yield f"'length': expected 0 to {len(cache.held.get(call.of, ()))}, got {call.length}"
+    if not 0 < call.scale < math.inf:
+        yield f"'scale': expected a number above 0, got {call.scale}"
 
 
 def load_traces(folder: Path) -> list[Trace]:
@@ -300,8 +330,10 @@ def load_workloads(folder: Path) -> list[Trace]:
     if not workloads:
         raise TraceError(f"{path}: 'workloads': expected names of trace files, got none")
     for workload in workloads:
-        if not workload.stratum:
-            raise TraceError(f"{workload.source}: 'stratum' is missing, which a workload needs")
+        if not STRATUM.fullmatch(workload.stratum):
+            raise TraceError(
+                f"{workload.source}: 'stratum': expected train, prefill or decode with -dD-rR, got {workload.stratum!r}"
+            )
         if any(call.fails or call.output != "given" or call.call == "attention" for call in workload.calls):
             raise TraceError(
                 f"{workload.source}: a workload's calls don't fail, are given their outputs, aren't attention"

@@ -10,10 +10,13 @@ talks JSON lines over the socket whose number is its argument:
     load        a list of calls to keep: [kind, ...] with arrays as [offset, shape, strides] in elements
     import      imports the engine's folder as a package
     build       calls its build_engine
+    start       begins to count memory anew
+    count       answers with the most memory that was held since
     run         makes the loaded calls first ... last - 1; answers with one result for each
     quit        closes the engine and ends the process
 """
 
+import atexit
 import ctypes
 import importlib.util
 import json
@@ -29,13 +32,36 @@ WATCHED = {
     "mkdirat": 258, "rmdir": 84, "unlink": 87, "unlinkat": 263, "rename": 82, "renameat": 264, "renameat2": 316,
     "link": 86, "linkat": 265, "symlink": 88, "symlinkat": 266, "mknod": 133, "mknodat": 259, "chmod": 90,
     "fchmodat": 268, "fchmodat2": 452, "chown": 92, "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235,
-    "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "execve": 59, "execveat": 322, "fork": 57, "vfork": 58,
-    "clone": 56, "clone3": 435, "socket": 41, "io_uring_setup": 425, "ptrace": 101, "process_vm_readv": 310,
-    "process_vm_writev": 311, "pidfd_getfd": 438, "shmget": 29, "msgget": 68, "semget": 64,
+    "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "mount": 165, "chroot": 161, "pivot_root": 155, "unshare": 272,
+    "setns": 308, "execve": 59, "execveat": 322, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435, "socket": 41,
+    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_getfd": 438, "io_uring_setup": 425,
+    "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240, "add_key": 248, "keyctl": 250,
 }  # fmt: skip
 X86_64, X32_BIT = 0xC000003E, 0x40000000
 SECCOMP, SET_FILTER, FILTER_FLAGS = 317, 1, 1 | 8 | 16  # all threads, a new listener, errors as such
 NOTIFY, ALLOW, KILL = 0x7FC00000, 0x7FFF0000, 0x80000000
+
+
+LANDLOCK_RULESET, LANDLOCK_RULE, LANDLOCK_RESTRICT = 444, 445, 446
+CHANGES = 0x7FF2 & ~0xC  # of files: write, remove, make, link, truncate; reading isn't restricted
+WRITE_FILE, SIGNALS_AND_SOCKETS = 2, 3
+
+
+def confine(scratch: str) -> None:
+    """Has the kernel refuse changes outside `scratch`, and ways to processes and abstract sockets outside this one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
+    rules = libc.syscall(LANDLOCK_RULESET, struct.pack("QQQ", CHANGES, 0, SIGNALS_AND_SOCKETS), 24, 0)
+    if rules < 0:
+        raise OSError(ctypes.get_errno(), "landlock of Linux 6.12 or newer: a set of rules was refused")
+    for path, allowed in ((scratch, CHANGES), ("/dev", WRITE_FILE), (f"/proc/{os.getpid()}", WRITE_FILE)):
+        folder = os.open(path, os.O_PATH)
+        if libc.syscall(LANDLOCK_RULE, rules, 1, struct.pack("=Qi", allowed, folder), 0):
+            raise OSError(ctypes.get_errno(), f"landlock: the rule for {path} was refused")
+        os.close(folder)
+    if libc.syscall(LANDLOCK_RESTRICT, rules, 0):
+        raise OSError(ctypes.get_errno(), "landlock: the restriction was refused")
+    os.close(rules)
 
 
 def install_filter() -> int:
@@ -49,7 +75,6 @@ def install_filter() -> int:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
     header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
     listener = libc.syscall(SECCOMP, SET_FILTER, FILTER_FLAGS, ctypes.c_char_p(header))
     if listener < 0:
         raise OSError(ctypes.get_errno(), "seccomp: a filter with a listener was refused")
@@ -166,11 +191,9 @@ class Caller:
         self.package = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.package)
 
-    def build(self, config: dict) -> dict:
-        self.memory.start_count()
+    def build(self, config: dict) -> None:
         self.engine = self.package.build_engine(config)
         self.memory.wait()
-        return self.memory.count()
 
     def load(self, calls: list) -> None:
         """Makes the arrays of the calls."""
@@ -181,9 +204,7 @@ class Caller:
             return [self.memory.array(place) for place in value.values()]
         return value
 
-    def run(self, first: int, last: int, count: bool) -> dict:
-        if count:
-            self.memory.start_count()
+    def run(self, first: int, last: int) -> list:
         results = []
         for kind, *operands in self.calls[first:last]:
             try:
@@ -192,13 +213,18 @@ class Caller:
             except Exception as error:
                 results.append(describe(error))
         self.memory.wait()
-        return {"results": results, **(self.memory.count() if count else {})}
+        return results
 
     def create(self, name: str) -> None:
-        self.ids[name] = self.engine.create()
+        self.name(name, self.engine.create())
 
     def fork(self, parent: str, name: str) -> None:
-        self.ids[name] = self.engine.fork(self.ids[parent])
+        self.name(name, self.engine.fork(self.ids[parent]))
+
+    def name(self, name: str, identity) -> None:
+        if identity in self.ids.values():
+            raise ValueError(f"id {identity!r} was given before; ids are never reused")
+        self.ids[name] = identity
 
     def release(self, name: str) -> None:
         self.engine.release(self.ids[name])
@@ -241,8 +267,11 @@ class Caller:
 
 
 def main() -> None:
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # dies with the process that started it
     channel = socket.socket(fileno=int(sys.argv[1]))
     lines = channel.makefile("rw", encoding="utf-8")
+    # Registered before the engine can register anything, so run last: the process came to its end by itself.
+    atexit.register(lambda: (lines.write('{"end": true}\n'), lines.flush()))
     caller = listener = None
     for line in lines:
         order = json.loads(line)
@@ -251,6 +280,7 @@ def main() -> None:
             if kind == "prepare":
                 importlib.import_module({"host": "numpy", "cuda": "torch"}[order["memory"]])
             elif kind == "watch":
+                confine(os.getcwd())
                 listener = install_filter()
             elif kind == "listener":
                 socket.send_fds(channel, [b"."], [listener])
@@ -266,17 +296,21 @@ def main() -> None:
             elif kind == "import":
                 caller.import_folder(order["folder"])
             elif kind == "build":
-                reply = caller.build(order["config"])
+                caller.build(order["config"])
+            elif kind == "start":
+                caller.memory.start_count()
+            elif kind == "count":
+                reply = caller.memory.count()
             elif kind == "run":
-                reply = caller.run(order["first"], order["last"], order["count"])
+                reply = {"results": caller.run(order["first"], order["last"])}
             elif kind == "quit":
-                if caller and caller.engine:
-                    caller.engine.close()
-                return
+                caller.engine.close()
         except Exception as error:
             reply = describe(error)
         lines.write(json.dumps(reply) + "\n")
         lines.flush()
+        if kind == "quit" and not reply:
+            return
 
 
 if __name__ == "__main__":

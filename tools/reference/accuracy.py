@@ -52,13 +52,13 @@ def judge(name: str, result: np.ndarray, eager: np.ndarray, reference: np.ndarra
     """Applies the rule to three arrays of one shape. Where eager code isn't finite, any finite value will do."""
     if reference.size == 0:
         return Verdict(name, result.shape, 0.0, floor, 0.0, floor, 0)
-    judged = np.isfinite(reference)
+    finite = np.isfinite(reference)
+    not_finite = int((finite & ~np.isfinite(result)).sum())
+    judged = finite & np.isfinite(eager)
     count = max(1, int(judged.sum()))
     with np.errstate(invalid="ignore"):
         error = np.where(judged, np.abs(result - reference), 0)
         yardstick = np.where(judged, np.abs(eager - reference), 0)
-    not_finite = int((~np.isfinite(error)).sum())
-    yardstick = np.where(np.isnan(yardstick), np.inf, yardstick)
     return Verdict(
         name,
         result.shape,
