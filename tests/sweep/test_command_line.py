@@ -11,7 +11,14 @@ from made_up import INCUMBENT, ROOT, FakeBench
 
 from tools.sweep.timing import time_points
 
-NO_TORCH = "import sys; sys.modules['torch'] = None; import runpy; sys.argv[0] = 'sweep'; runpy.run_module('tools.sweep', run_name='__main__')"  # noqa: E501
+NO_TORCH = """
+import runpy, sys
+sys.modules.update(torch=None, triton=None)
+sys.argv[0] = "sweep"
+runpy.run_module("tools.sweep", run_name="__main__")
+"""
+LACK = f"torch, triton are missing in {sys.executable}"
+NEXT = "next, where there is PyTorch and a GPU: python3 -m tools.sweep"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
@@ -26,19 +33,33 @@ def test_all_that_this_machine_can(tmp_path, sweep_file, program, cache):
     folder = tmp_path / "state"
     done = run(sweep, "--state", folder, "--generator", program, "--cache", cache, "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "2 points, 1 dropped:"
-    assert "1 refused: kernels.decode_merge.tile.warps: expected" in done.stdout
-    assert f"PyTorch isn't installed: timing goes on where there is PyTorch and a GPU, with {folder}" in done.stderr
+    first, refused, where, compiled = done.stdout.splitlines()
+    assert first == "2 points, 1 dropped, for reasons such as:"
+    assert refused.startswith("  1 refused: kernels.decode_merge.tile.warps: expected")
+    assert refused.endswith(" got 64 (warps64)")
+    assert where == f"all reasons: {folder}/points.json"
+    assert compiled == f"1 compiled, in {folder}"  # no word of what comes next: the stage after it says that
+    assert "2 points: 1 to compile, 1 refused" in done.stderr.splitlines()
+    assert f"sweep: {LACK}; {NEXT} {folder}\n" in done.stderr
     # Where there is no compiler either, the folder is enough.
     again = run(folder, "--generator", tmp_path / "none")
     assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_compiling_says_where_the_state_is_and_what_comes_next(tmp_path, sweep_file, program, cache):
+    shape = {"batch": 1, "length": 1, "cached": 64, "q_heads": 4, "kv_heads": 2}
+    sweep = sweep_file(operation="decode_merge", tile={"warps": [4]}, shapes=[shape])
+    folder = tmp_path / "state"
+    done = run("compile", sweep, "--state", folder, "--generator", program, "--cache", cache, "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["1 points, none dropped", f"1 compiled, in {folder}; {NEXT} {folder}"]
 
 
 def test_rounds_without_confirming_ones_are_timed_further(compiled, tmp_path):
     time_points(compiled, FakeBench(lambda point, case, turn: 2.0 if point == INCUMBENT else 1.0))
     shutil.rmtree(compiled.folder / "confirming")
     done = run(compiled.folder, "--generator", tmp_path / "none")
-    assert done.returncode == 0 and "PyTorch isn't installed: timing goes on where" in done.stderr
+    assert done.returncode == 0 and f"{LACK}; {NEXT}" in done.stderr
     assert "in 0 of 30 confirming rounds: not confirmed yet" in done.stdout
     refused = run("apply", compiled.folder)
     assert refused.returncode == 1 and "30 of 30 confirming rounds are still to be timed" in refused.stderr
@@ -71,7 +92,7 @@ def test_usage_and_missing_files(arguments, code, message):
 
 def test_what_this_machine_lacks(compiled, tmp_path):
     timing = run("time", compiled.folder)
-    assert timing.returncode == 3 and "PyTorch isn't installed" in timing.stderr
+    assert timing.returncode == 3 and f"{LACK}; {NEXT} {compiled.folder}" in timing.stderr
     compiling = run("compile", compiled.folder, "--generator", tmp_path / "none")
     assert compiling.returncode == 3 and "no stratum-gen there; `make build` makes it" in compiling.stderr
 

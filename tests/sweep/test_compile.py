@@ -38,8 +38,12 @@ def test_what_cannot_work_is_refused_before_compiling_with_the_generators_reason
     assert reasons["tile_m72-tile_n64-blocks_per_sm2"].startswith("kernels.forward.tile.tile_m: expected")
     assert reasons["tile_m64-tile_n256-blocks_per_sm2"].startswith("kernels.forward.tile: needs about 344 registers")
     assert reasons["tile_m64-tile_n64-blocks_per_sm9"].startswith("kernels.forward.tile.blocks_per_sm: expected")
-    assert "1 refused: kernels.forward.tile: needs about N registers a thread" in counts(state)
-    assert [line.split()[0] for line in counts(state)] == ["4", "2", "1"]
+    largest, second, third = counts(state)
+    assert largest.startswith("4 refused: kernels.forward.tile.blocks_per_sm: expected ")
+    assert largest.endswith(" got 9 (tile_m64-tile_n64-blocks_per_sm9)")
+    assert second.startswith("2 refused: kernels.forward.tile.tile_m: expected ")
+    needs = "1 refused: kernels.forward.tile: needs about 344 registers a thread"
+    assert third == f"{needs} (tile_m64-tile_n256-blocks_per_sm2)"
 
 
 def test_points_are_compiled_or_fail_with_the_compilers_reason(tmp_path, sweep_file, generator):
@@ -133,6 +137,12 @@ def test_a_missing_generator_and_one_that_fails(tmp_path, sweep_file, cache):
     broken.chmod(0o755)
     with pytest.raises(MachineError, match="exit code 3\nbroken"):
         compile_points(create(tmp_path, sweep_file()), Generator(broken, ROOT, cache), ROOT, jobs=1)
+
+
+def test_one_kind_of_reason_is_one_line_with_the_first_point_as_its_example(compiled):
+    compiled.decide("tile_m128-tile_n32", "failed", "24 bytes of spills; accepted: none")
+    compiled.decide("tile_m64-tile_n32", "failed", "4 bytes of spills; accepted: none")
+    assert counts(compiled)[0] == "3 failed: 4 bytes of spills (tile_m64-tile_n32)"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_cases_are_dtypes_times_shapes(sweep_file):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "../x"}, 'name: expected lower-case letters, digits, - and _, got "../x"'),
+        ({"name": "../x"}, 'name: expected lower-case letters, digits, - and _, a letter or digit first, got "../x"'),
         ({"plan": None}, "plan: expected the path of a plan file, got nothing"),
         ({"operation": "append"}, "operation: expected one of forward, backward_dq"),
         ({"operation": []}, "operation: expected one of forward, backward_dq"),
@@ -68,13 +68,19 @@ def test_cases_are_dtypes_times_shapes(sweep_file):
         ({"dtypes": ["float32"]}, "dtypes: expected a list from bfloat16, float16, each once"),
         ({"rounds": 4}, "rounds: expected an integer from 5 to 1000, got 4"),
         ({"rounds": 1001}, "rounds: expected an integer from 5 to 1000, got 1001"),
-        ({"repeats": 3}, "repeats: unknown field; accepted: name, plan"),
+        (
+            {"repeats": 3},
+            "repeats: expected a field of name, plan, operation, variant, tile, dtypes, shapes, rounds, got",
+        ),
         ({"shapes": []}, "shapes: expected a list of objects"),
-        ({"shapes": [SHAPE, SHAPE]}, "shapes: expected each once"),
-        ({"shapes": [{**SHAPE, "batch": 0}]}, "shapes[0]: batch: expected an integer from 1, got 0"),
-        ({"shapes": [{**SHAPE, "cached": 3}]}, "shapes[0]: cached: unknown field"),
-        ({"shapes": [{**SHAPE, "q_heads": 3}]}, "q_heads must be a multiple of kv_heads, got 3 and 2"),
-        ({"operation": "prefill", "shapes": [SHAPE]}, "shapes[0]: cached: expected an integer from 0, got nothing"),
+        ({"shapes": [SHAPE, SHAPE]}, "shapes[1]: expected each shape once, got b1-h4/2-s4 again"),
+        ({"shapes": [{**SHAPE, "batch": 0}]}, "shapes[0].batch: expected an integer from 1, got 0"),
+        (
+            {"shapes": [{**SHAPE, "cached": 3}]},
+            "shapes[0].cached: expected a field of batch, length, q_heads, kv_heads, got an unknown one",
+        ),
+        ({"shapes": [{**SHAPE, "q_heads": 3}]}, "shapes[0].q_heads: expected a multiple of kv_heads, 2, got 3"),
+        ({"operation": "prefill", "shapes": [SHAPE]}, "shapes[0].cached: expected an integer from 0, got nothing"),
         (
             {"operation": "decode", "shapes": [{**SHAPE, "cached": 3, "length": 9}]},
             "shapes[0].length: expected 1 to 8 for decode, got 9",
@@ -83,8 +89,8 @@ def test_cases_are_dtypes_times_shapes(sweep_file):
 )
 def test_a_wrong_field_is_named(sweep_file, change, message):
     with pytest.raises(SweepError) as error:
-        read_sweep(sweep_file(**change))
-    assert message in str(error.value)
+        read_sweep(file := sweep_file(**change))
+    assert str(error.value).startswith(f"{file}: {message}")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", None])
@@ -99,14 +105,20 @@ def test_a_file_that_is_no_object(tmp_path, text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tile": {"stages": [2]}}, "tile.stages: .* it has tile_m, tile_n, query_in_registers, blocks_per_sm"),
-        ({"variant": 1}, "expected a plan with a kernel for forward, variant 1, found none"),
+        (
+            {"tile": {"stages": [2]}},
+            "tile: expected one of tile_m, tile_n, query_in_registers, blocks_per_sm, which PLAN has for forward, "
+            "got stages",
+        ),
+        ({"variant": 1}, "plan: expected one with a kernel for forward, variant 1, got PLAN"),
+        ({"plan": "nowhere.json"}, "plan: PLAN: can't be read: No such file or directory"),
     ],
 )
 def test_what_the_plan_lacks_is_named(sweep_file, change, message):
-    sweep = read_sweep(sweep_file(**change))
-    with pytest.raises(SweepError, match=message):
+    sweep = read_sweep(file := sweep_file(**change))
+    with pytest.raises(SweepError) as error:
         read_plan(ROOT / sweep.plan, sweep)
+    assert str(error.value) == f"{file}: {message.replace('PLAN', str(ROOT / sweep.plan))}"
 
 
 def test_a_group_or_dtype_that_the_plan_is_not_for(sweep_file, tmp_path):
@@ -114,10 +126,12 @@ def test_a_group_or_dtype_that_the_plan_is_not_for(sweep_file, tmp_path):
     path = tmp_path / "plan.json"
     sweep = read_sweep(sweep_file())
     path.write_text(json.dumps({**plan, "group": 2}))
-    with pytest.raises(SweepError, match="q_heads / kv_heads = 2, got b2-h4/4-s128"):
+    with pytest.raises(
+        SweepError, match=r"sweep.json: shapes\[1\]: expected 2 q_heads for each kv_head, .* got 4 for 4"
+    ):
         read_plan(path, sweep)
     path.write_text(json.dumps({**plan, "dtypes": ["float16"]}))
-    with pytest.raises(SweepError, match="has float16, got bfloat16"):
+    with pytest.raises(SweepError, match="sweep.json: dtypes: expected a list from float16, .* got bfloat16"):
         read_plan(path, sweep)
 
 

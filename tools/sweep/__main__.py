@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tools.bench.assembled import REPOSITORY, load_submission
 from tools.bench.report import commit
+from tools.needs import missing
 
 from . import report
 from .apply import Refused, apply
@@ -51,18 +52,20 @@ def _arguments() -> argparse.Namespace:
 def _open(options: argparse.Namespace) -> State:
     if options.sweep.is_dir():
         return State(options.sweep)
-    folder = options.state or REPOSITORY / "build" / "sweeps" / read_sweep(options.sweep).name
-    return State.create(folder, options.sweep, REPOSITORY, commit())
+    usual = REPOSITORY / "build" / "sweeps" / read_sweep(options.sweep).name
+    return State.create(options.state or Path(os.path.relpath(usual)), options.sweep, REPOSITORY, commit())
 
 
 def _compile(state: State, options: argparse.Namespace) -> None:
     compile_points(state, Generator(options.generator, REPOSITORY, options.cache), REPOSITORY, max(1, options.jobs))
     report.show_dropped(state)
+    done = f"{len(state.with_state(COMPILED))} compiled, in {state.folder}"
+    print(f"{done}; {_next(state)}" if options.stage and still_to_time(state) else done)
 
 
 def _time(state: State, options: argparse.Namespace) -> None:
     if reason := _no_gpu():
-        raise MachineError(_carry(state, reason))
+        raise MachineError(f"{reason}; {_next(state)}")
     if state.undecided or not state.with_state(COMPILED):
         raise SweepError(f"{state.folder}: {len(state.undecided)} points are still to be compiled")
     from .gpu import Gpu
@@ -79,8 +82,8 @@ def _report(state: State, options: argparse.Namespace) -> None:
     report.show(state, outcome)
     files = report.write(state, outcome)
     print("written: " + ", ".join(map(str, files)))
-    if files[-1].suffix != ".png":
-        print("no plot: matplotlib isn't installed", file=sys.stderr)
+    if lack := missing("matplotlib"):
+        print(f"no plot: {lack}", file=sys.stderr)
 
 
 def _apply(state: State, options: argparse.Namespace) -> None:
@@ -98,15 +101,15 @@ STAGES: dict[str, Callable[[State, argparse.Namespace], None]] = {
 
 
 def _no_gpu() -> str | None:
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch isn't installed"
+    if lack := missing("numpy", "torch", "triton"):
+        return lack
+    import torch
+
     return None if torch.cuda.is_available() else "no CUDA device"
 
 
-def _carry(state: State, reason: str) -> str:
-    return f"{reason}: timing goes on where there is PyTorch and a GPU, with {state.folder} carried there"
+def _next(state: State) -> str:
+    return f"next, where there is PyTorch and a GPU: python3 -m tools.sweep {state.folder}"
 
 
 def _all_stages(state: State, options: argparse.Namespace) -> None:
@@ -115,7 +118,7 @@ def _all_stages(state: State, options: argparse.Namespace) -> None:
         _compile(state, options)
     if still_to_time(state):
         if reason := _no_gpu():
-            print(f"sweep: {_carry(state, reason)}", file=sys.stderr)
+            print(f"sweep: {reason}; {_next(state)}", file=sys.stderr)
         else:
             _time(state, options)
     if state.rounds.measured():

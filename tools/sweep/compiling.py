@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from .dropped import kind_of
+from .dropped import brief
 from .generator import Generator
 from .progress import Progress
 from .state import COMPILED, FAILED, REFUSED, State, write_json
@@ -54,6 +55,10 @@ def _build(state: State, generator: Generator, jobs: int) -> None:
     todo = state.undecided
     if not todo:
         return
+    refused = len(state.with_state(REFUSED))
+    before = len(state.points) - len(todo) - refused
+    counts = f"{len(state.points)} points: {len(todo)} to compile, {refused} refused"
+    print(counts + (f", {before} done before" if before else ""), file=sys.stderr, flush=True)
     pool = ThreadPoolExecutor(jobs)
     try:
         builds = {pool.submit(generator.build, state.plan_file(point), state.pack(point)): point for point in todo}
@@ -64,6 +69,6 @@ def _build(state: State, generator: Generator, jobs: int) -> None:
                     _drop(state, point, FAILED, reason)
                 else:
                     state.decide(point, COMPILED)
-                progress.advance(point + (f" failed: {kind_of(reason)}" if reason else ""))
+                progress.advance(point + (f" failed: {brief(reason)}" if reason else ""))
     finally:
         pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C only what is running ends

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from .state import FAILED, REFUSED, State
 
@@ -18,11 +17,19 @@ def dropped(state: State) -> dict[str, tuple[str, str]]:
 
 
 def counts(state: State) -> list[str]:
-    """How many points were dropped for each kind of reason, a line each."""
-    kinds = Counter((became, kind_of(reason)) for became, reason in dropped(state).values())
-    return [f"{count} {became}: {kind}" for (became, kind), count in kinds.most_common()]
+    """How many points were dropped for each kind of reason, a line each, with the reason of the first such point."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for point, (became, reason) in dropped(state).items():
+        groups.setdefault((became, kind_of(reason)), []).append(f"{brief(reason)} ({point})")
+    largest_first = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [f"{len(reasons)} {became}: {reasons[0]}" for (became, _), reasons in largest_first]
+
+
+def brief(reason: str) -> str:
+    """A reason without its details. A compiler's warning keeps its number, (C7512)."""
+    return re.split(r" \((?!C\d)|; ", reason)[0]
 
 
 def kind_of(reason: str) -> str:
-    """The kind of a reason: without its details, numbers as N. A compiler's warning keeps its number, (C7512)."""
-    return re.sub(r"\b\d[\d.e+-]*", "N", re.split(r" \((?!C\d)|; ", reason)[0])
+    """The kind of a reason, which tells groups apart: brief, and numbers as N."""
+    return re.sub(r"\b\d[\d.e+-]*", "N", brief(reason))

@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 from tools.bench.report import print_table
+from tools.needs import missing
 
 from . import pack
 from .dropped import counts, dropped
@@ -87,11 +88,15 @@ def _verdict(confirmed: Result | None) -> str:
 
 
 def show_dropped(state: State) -> None:
-    """Prints how many points there are, and how many were dropped for which reason."""
+    """Prints how many points there are, how many were dropped for which kind of reason, and where all reasons are."""
     gone = dropped(state)
-    print(f"{len(state.points)} points, {len(gone)} dropped:" if gone else f"{len(state.points)} points, none dropped")
+    if not gone:
+        print(f"{len(state.points)} points, none dropped")
+        return
+    print(f"{len(state.points)} points, {len(gone)} dropped, for reasons such as:")
     for line in counts(state):
         print(f"  {line}")
+    print(f"all reasons: {state.folder}/points.json{' and checks.json' if any(state.checks.values()) else ''}")
 
 
 def title(state: State) -> str:
@@ -105,10 +110,10 @@ def write(state: State, outcome: Outcome) -> list[Path]:
     files = [state.folder / f"result.{kind}" for kind in ("json", "csv", "png")]
     write_json(files[0], facts_of(state, outcome))
     write_whole(files[1], csv_text(state, outcome))
-    try:
-        from .plot import write_plot
-    except ImportError:
+    if missing("matplotlib"):
         return files[:-1]
+    from .plot import write_plot
+
     write_plot(files[2], title(state), outcome, state.incumbent)
     return files
 

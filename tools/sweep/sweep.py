@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep file. plan: path, relative to the project. variant: which, if the plan lists several of the operation.
+    """A sweep file. file: where it was read, for messages. plan: path, relative to the project.
 
-    tile: field -> values; the points are their product, other fields stay as the plan has them.
+    variant: which, if the plan lists several of the operation. tile: field -> values; the points are their product,
+    other fields stay as the plan has them.
     """
 
+    file: Path = field(compare=False)
     name: str
     plan: str
     operation: str
@@ -98,14 +100,15 @@ class Sweep:
 
     def point_name(self, tile: Mapping[str, int]) -> str:
         """tile_m64-tile_n32: the swept fields, which is all that tells points apart."""
-        return "-".join(f"{field}{tile[field]}" for field in self.tile)
+        return "-".join(f"{name}{tile[name]}" for name in self.tile)
 
 
 def read_sweep(path: Path) -> Sweep:
     """Reads a sweep file. Errors: SweepError, naming file, field, value and what is accepted."""
-    fields = _Fields(read_json(path), str(path))
+    fields = _Fields(read_json(path), path)
     sweep = Sweep(
-        name=fields.take("name", "lower-case letters, digits, - and _", _is_name),
+        file=path,
+        name=fields.take("name", "lower-case letters, digits, - and _, a letter or digit first", _is_name),
         plan=fields.take("plan", "the path of a plan file", lambda value: isinstance(value, str)),
         operation=fields.take("operation", f"one of {', '.join(STEPS)}", lambda value: value in list(STEPS)),
         variant=fields.take("variant", "an integer from 0", lambda value: _is_integer(value, 0), default=0),
@@ -120,35 +123,43 @@ def read_sweep(path: Path) -> Sweep:
     )
     fields.finish()
     serving = sweep.step in ("prefill", "decode")
-    shapes = [_read_shape(_Fields(shape, f"{path}: shapes[{i}]"), serving) for i, shape in enumerate(sweep.shapes)]
-    if len(set(shapes)) != len(shapes):
-        raise SweepError(f"{path}: shapes: expected each once, got one twice")
+    shapes = [_read_shape(_Fields(shape, path, f"shapes[{i}]."), serving) for i, shape in enumerate(sweep.shapes)]
     for i, shape in enumerate(shapes):
+        place = f"{path}: shapes[{i}]"
+        if shape in shapes[:i]:
+            raise SweepError(f"{place}: expected each shape once, got {shape.name} again")
+        if shape.q_heads % shape.kv_heads:
+            raise SweepError(f"{place}.q_heads: expected a multiple of kv_heads, {shape.kv_heads}, got {shape.q_heads}")
         if sweep.step == "decode" and shape.length > MAX_DECODE_LENGTH:
-            raise SweepError(
-                f"{path}: shapes[{i}].length: expected 1 to {MAX_DECODE_LENGTH} for decode, got {shape.length}"
-            )
+            raise SweepError(f"{place}.length: expected 1 to {MAX_DECODE_LENGTH} for decode, got {shape.length}")
     return Sweep(**{**vars(sweep), "shapes": shapes})
 
 
 def read_plan(path: Path, sweep: Sweep) -> dict:
-    """The plan that a sweep starts from, as data. Errors: SweepError if it has no such kernel or tile field."""
-    plan = read_json(path)
+    """The plan that a sweep starts from, as data. Errors: SweepError if it isn't one that the sweep file fits."""
+    try:
+        plan = read_json(path)
+    except SweepError as error:
+        raise SweepError(f"{sweep.file}: plan: {error}") from None
     try:
         kernel = kernel_of(plan, sweep)
         tile, group, dtypes = kernel["tile"], plan["group"], plan["dtypes"]
     except (LookupError, TypeError):
         variant = f", variant {sweep.variant}" if sweep.variant else ""
-        raise SweepError(f"{path}: expected a plan with a kernel for {sweep.operation}{variant}, found none") from None
-    for field in sweep.tile:
-        if field not in tile:
-            raise SweepError(f"tile.{field}: {path} has no such field for {sweep.operation}; it has {', '.join(tile)}")
+        expected = f"expected one with a kernel for {sweep.operation}{variant}"
+        raise SweepError(f"{sweep.file}: plan: {expected}, got {path}") from None
+    for name in sweep.tile:
+        if name not in tile:
+            expected = f"expected one of {', '.join(tile)}, which {path} has for {sweep.operation}"
+            raise SweepError(f"{sweep.file}: tile: {expected}, got {name}")
     for dtype in sweep.dtypes:
         if dtype not in dtypes:
-            raise SweepError(f"dtypes: {path} has {', '.join(dtypes)}, got {dtype}")
-    for shape in sweep.shapes:
+            expected = f"expected a list from {', '.join(dtypes)}, which {path} has"
+            raise SweepError(f"{sweep.file}: dtypes: {expected}, got {dtype}")
+    for i, shape in enumerate(sweep.shapes):
         if group not in (0, shape.q_heads // shape.kv_heads):
-            raise SweepError(f"shapes: {path} is for q_heads / kv_heads = {group}, got {shape.name}")
+            expected = f"expected {group} q_heads for each kv_head, as {path} has"
+            raise SweepError(f"{sweep.file}: shapes[{i}]: {expected}, got {shape.q_heads} for {shape.kv_heads}")
     return plan
 
 
@@ -176,12 +187,15 @@ def read_json(path: Path) -> Any:
 
 
 class _Fields:
-    """The fields of an object, each taken once; what is left at the end is unknown."""
+    """The fields of an object, each taken once; what is left at the end is unknown.
 
-    def __init__(self, document: Any, place: str) -> None:
+    prefix: what stands before a field's name in messages, as "shapes[0].".
+    """
+
+    def __init__(self, document: Any, file: Path, prefix: str = "") -> None:
         if not isinstance(document, dict):
-            raise SweepError(f"{place}: expected a JSON object, got {json.dumps(document)}")
-        self._fields, self._place, self._accepted = dict(document), place, []
+            raise SweepError(f"{file}: expected a JSON object, got {json.dumps(document)}")
+        self._fields, self._place, self._accepted = dict(document), f"{file}: {prefix}", []
 
     def take(self, name: str, accepted: str, good: Any, default: Any = None) -> Any:
         """The field's value, if `good` holds of it. default: its value if it is absent; None: it is required."""
@@ -189,13 +203,14 @@ class _Fields:
         value = self._fields.pop(name, default)
         if value is None or not good(value):
             got = "nothing" if value is None else json.dumps(value)
-            raise SweepError(f"{self._place}: {name}: expected {accepted}, got {got}")
+            raise SweepError(f"{self._place}{name}: expected {accepted}, got {got}")
         return value
 
     def finish(self) -> None:
         """Refuses fields that nobody took."""
         for name in self._fields:
-            raise SweepError(f"{self._place}: {name}: unknown field; accepted: {', '.join(self._accepted)}")
+            accepted = ", ".join(self._accepted)
+            raise SweepError(f"{self._place}{name}: expected a field of {accepted}, got an unknown one")
 
 
 def _read_shape(fields: _Fields, serving: bool) -> Shape:
@@ -206,10 +221,7 @@ def _read_shape(fields: _Fields, serving: bool) -> Shape:
     if serving:
         sizes["cached"] = fields.take("cached", "an integer from 0", lambda value: _is_integer(value, 0))
     fields.finish()
-    shape = Shape(**sizes)
-    if shape.q_heads % shape.kv_heads:
-        raise SweepError(f"shapes: q_heads must be a multiple of kv_heads, got {shape.q_heads} and {shape.kv_heads}")
-    return shape
+    return Shape(**sizes)
 
 
 def _is_integer(value: Any, least: int) -> bool:
