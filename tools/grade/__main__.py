@@ -10,6 +10,10 @@ import signal
 import sys
 from pathlib import Path
 
+from tools.needs import need
+
+need("numpy")
+
 from tools.bench.floors import datasheet
 from tools.bench.report import commit, machine
 
