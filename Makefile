@@ -115,7 +115,7 @@ test: setup toolchain submission ## every test that this machine can run
 	$(call say,Tests of the sweep)
 	@$(PY) -m pytest tests/sweep
 	$(call say,Tests of the harness)
-	@$(PY) -m pytest tests/grade
+	@$(PY) -m pytest tests/grade --numprocesses $(JOBS)
 	$(call say,Tests of the folder that ships)
 	@$(PY) -m pytest tests/packaging
 

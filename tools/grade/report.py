@@ -55,7 +55,7 @@ def write_json(path: Path, facts: dict[str, Any]) -> None:
     path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
-BENCH_COLUMNS = ("workload", "ms", "starter ms", "speedup", "peer ms", "of peer", "floor ms", "of floor")
+BENCH_COLUMNS = ("workload", "ms", "starter ms", "speedup", "peer ms", "over peer", "floor ms", "of floor")
 
 
 def bench_row(result: Result, sheet: Datasheet | None) -> dict[str, Any]:
