@@ -11,7 +11,7 @@ from tools.grade.cost import cost
 from tools.grade.results import page
 from tools.grade.score import combine, score
 from tools.grade.script import Script
-from tools.grade.trace import load_trace, load_workloads
+from tools.grade.trace_file import load_trace, load_workloads
 
 from .conftest import REPOSITORY, STARTER
 

@@ -10,7 +10,7 @@ import pytest
 
 from tools.grade.data import Source
 from tools.grade.script import Script
-from tools.grade.trace import load_trace
+from tools.grade.trace_file import load_trace
 
 from .conftest import REPOSITORY, STARTER
 

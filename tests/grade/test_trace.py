@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tools.grade.trace import MEBIBYTE, TraceError, load_trace, load_traces, load_workloads
+from tools.grade.trace import MEBIBYTE
+from tools.grade.trace_file import TraceError, load_trace, load_traces, load_workloads
 
 from .conftest import REPOSITORY
 

@@ -22,7 +22,8 @@ from .check import check
 from .data import fresh_salt
 from .process import Host
 from .report import bench_row, bench_summary, outcome_json, print_bench, print_heading, print_outcome, write_json
-from .trace import Trace, TraceError, load_traces, load_workloads
+from .trace import Trace
+from .trace_file import TraceError, load_traces, load_workloads
 
 HERE = Path(__file__).parent
 
