@@ -15,6 +15,7 @@ RELEASE := build/release
 SANITIZE := build/sanitize
 GEN := $(RELEASE)/generator/stratum-gen
 LIBRARY := $(RELEASE)/runtime/libstratum.so
+EMULATOR := $(RELEASE)/tools/emulator/libstratum_emulator.so
 WHEELS := build/wheels
 # A folder of plans whose kernels the pack shall have beside the shipped ones, and the folder to assemble: one of its own
 # with such plans, which test-gpu uses for strata that the shipped pack lacks.
@@ -100,8 +101,8 @@ extended-pack: toolchain
 ## Run and test -------------------------------------------------------------------------------------------------------
 
 .PHONY: run
-run: submission ## the main job: train, prefill, decode on a GPU, checked against float64
-	@$(PY) -m tools.demo --submission $(SUBMISSION) --stratum-gen $(GEN) $(DEMO)
+run: submission ## the main job: train, prefill, decode, checked against float64; on a GPU, else on the CPU
+	@$(PY) -m tools.demo --submission $(SUBMISSION) --emulator $(EMULATOR) --stratum-gen $(GEN) $(DEMO)
 
 .PHONY: test
 test: setup toolchain submission ## every test that this machine can run

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "execution.h"
 #include "state.h"
 
 namespace {
@@ -282,6 +283,19 @@ Result cuCtxPushCurrent_v2(Context* context) {
   });
 }
 
+Result cuCtxSetCurrent(Context* context) {
+  return call("cuCtxSetCurrent", [&](State&) {
+    std::vector<Context*>& contexts = thread_state().contexts;
+    if (!contexts.empty()) contexts.pop_back();
+    if (context != nullptr) contexts.push_back(context);
+    return kSuccess;
+  });
+}
+
+Result cuCtxSynchronize() {
+  return synchronizing_call("cuCtxSynchronize", [&](State&, Device&) { return kSuccess; });
+}
+
 Result cuCtxPopCurrent_v2(Context** context) {
   return context_call("cuCtxPopCurrent_v2", [&](State&, Device&) {
     *context = thread_state().contexts.back();
@@ -330,6 +344,22 @@ Result cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void
     if (find_stream(s, device, stream) == nullptr) return invalid(s, "cuMemsetD8Async on an unknown stream");
     if (!is_live(s, address, bytes)) return invalid(s, "cuMemsetD8Async outside an allocation");
     std::memset(reinterpret_cast<void*>(address), value, bytes);
+    return kSuccess;
+  });
+}
+
+Result cuMemcpyHtoD_v2(uint64_t target, const void* source, size_t bytes) {
+  return synchronizing_call("cuMemcpyHtoD_v2", [&](State& s, Device&) {
+    if (!is_live(s, target, bytes)) return invalid(s, "cuMemcpyHtoD_v2 outside an allocation");
+    std::memcpy(reinterpret_cast<void*>(target), source, bytes);
+    return kSuccess;
+  });
+}
+
+Result cuMemcpyDtoH_v2(void* target, uint64_t source, size_t bytes) {
+  return synchronizing_call("cuMemcpyDtoH_v2", [&](State& s, Device&) {
+    if (!is_live(s, source, bytes)) return invalid(s, "cuMemcpyDtoH_v2 outside an allocation");
+    std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
     return kSuccess;
   });
 }
@@ -443,7 +473,7 @@ Result cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsi
     check_params(s, *launch);
     s.launches.push_back(std::move(launch));
     ++s.operations;
-    return kSuccess;
+    return static_cast<Result>(execute(s, *function, *s.launches.back()));
   });
 }
 

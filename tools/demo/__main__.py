@@ -1,12 +1,14 @@
 """The main job: build an engine from the assembled folder, train, prefill and decode, compare with float64.
 
-Needs numpy and a GPU. Without a GPU it says so and lists the kernels that the pack holds.
+Needs numpy and a GPU; without one the kernels run on the CPU, by the emulator, if there is one. Without either it says
+so and lists the kernels that the pack holds.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -67,17 +69,30 @@ def list_kernels(stratum_gen: Path, folder: Path, stratum: dict) -> int:
     return subprocess.run([stratum_gen, "list", "--pack", folder / "cubins", pattern]).returncode
 
 
+def _device(emulator: Path | None) -> Device:
+    """The GPU, else the emulator's. NoDevice if there is neither."""
+    try:
+        return Device()
+    except NoDevice as reason:
+        if emulator is None:
+            raise
+        print(f"\n{reason}. The kernels run on the CPU, by the emulator.")
+        os.environ["STRATUM_DRIVER"] = str(emulator.resolve())
+        return Device()
+
+
 def main() -> int:
     """0 if every result was right, or if there is no GPU to run on; 1 otherwise."""
     parser = argparse.ArgumentParser(prog="tools.demo", description=__doc__.split("\n\n")[0])
     parser.add_argument("--submission", type=Path, required=True, help="the assembled folder")
     parser.add_argument("--head-dim", type=int, default=64)
     parser.add_argument("--gate-dim", type=int, default=32)
+    parser.add_argument("--emulator", type=Path, help="the driver to use where there is no GPU")
     parser.add_argument("--stratum-gen", type=Path, help="lists the pack where there is no GPU")
     arguments = parser.parse_args()
     stratum = {"head_dim": arguments.head_dim, "gate_dim": arguments.gate_dim}
     try:
-        device = Device()
+        device = _device(arguments.emulator)
     except NoDevice as reason:
         print(f"\nNothing to run on: {reason}.")
         print(

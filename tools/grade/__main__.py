@@ -79,7 +79,9 @@ def _host(options: argparse.Namespace) -> Host:
         raise TraceError(f"--python: {options.python}: no such program")
     if not options.host and not _gpu():
         raise TraceError("no GPU that CuPy can use; --host puts the arrays in host memory, for engines that take them")
-    return Host(os.path.abspath(python), "host" if options.host else "cuda", options.driver)
+    return Host(
+        os.path.abspath(python), "host" if options.host else "cuda", options.driver and os.path.abspath(options.driver)
+    )
 
 
 def _chosen(traces: list[Trace], options: argparse.Namespace, small: bool) -> list[Trace]:

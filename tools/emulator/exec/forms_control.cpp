@@ -1,0 +1,64 @@
+// Branches, return and barriers.
+#include "exec/forms.h"
+#include "exec/paths.h"
+#include "exec/trap.h"
+#include "machine/barriers.h"
+
+namespace stratum::emulator {
+namespace {
+
+// The value that all the lanes have.
+uint32_t uniform(Warp& warp, uint32_t offset, uint32_t lanes, const char* what) {
+  const uint32_t* row = reinterpret_cast<const uint32_t*>(warp.registers + offset);
+  const uint32_t value = row[__builtin_ctz(lanes)];
+  for_each_lane(lanes, [&](uint32_t lane) {
+    if (row[lane] != value) throw Trap(std::string(what) + " differs between lanes");
+  });
+  return value;
+}
+
+// The run loop leaves out a guarded branch that no lane takes: it then goes on with the next step.
+void jump(Warp& warp, const Step& step, uint32_t lanes) { branch(warp, lanes, step.target, warp.pc, step.reconverge); }
+
+void jump_together(Warp& warp, const Step& step, uint32_t lanes) {
+  if (lanes != warp.active) trap_not_converged(warp, lanes, warp.active);
+  warp.pc = step.target;
+}
+
+void end(Warp& warp, const Step&, uint32_t lanes) { leave(warp, lanes); }
+
+enum class Count { Every, Given };
+
+template <Count count, bool kWaits>
+void at_barrier(Warp& warp, const Step& step, uint32_t lanes) {
+  if (lanes != warp.live) trap_not_converged(warp, lanes, warp.live);
+  const uint32_t number = uniform(warp, step.row[0], lanes, "the barrier's number");
+  uint32_t threads = kEveryThread;
+  if (count == Count::Given) {
+    threads = uniform(warp, step.row[1], lanes, "the barrier's count of threads");
+    if (threads == 0) throw Trap("a barrier for 0 threads");
+  }
+  warp.barriers->arrive(warp, number, threads, kWaits);
+}
+
+// Lanes of a warp run together, so there is nothing to do but to see that they do.
+void sync_warp(Warp& warp, const Step& step, uint32_t lanes) {
+  const uint32_t named = uniform(warp, step.row[0], lanes, "the mask of lanes") & warp.live;
+  if (lanes != named) trap_not_converged(warp, lanes, named);
+}
+
+const Form kForms[] = {
+    {"bra", "=L", jump},
+    {"bra.uni", "=L", jump_together},
+    {"ret", "=", end},
+    {"bar.sync", "=w", at_barrier<Count::Every, true>},
+    {"bar.sync", "=ww", at_barrier<Count::Given, true>},
+    {"bar.arrive", "=ww", at_barrier<Count::Given, false>},
+    {"bar.warp.sync", "=w", sync_warp},
+};
+
+}  // namespace
+
+FormList control_forms() { return {kForms, std::size(kForms)}; }
+
+}  // namespace stratum::emulator

@@ -1,0 +1,44 @@
+// The sixteen barriers of a block. Warps arrive as a whole.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/warp.h"
+
+namespace stratum::emulator {
+
+inline constexpr uint32_t kEveryThread = 0;  // of the block, less the warps that have ended
+
+class Barriers {
+ public:
+  // For a block whose warps all live.
+  void reset(std::vector<Warp>& warps);
+
+  // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
+  // Trap for a barrier that doesn't exist and for a count that differs from that of earlier arrivals.
+  void arrive(Warp& warp, uint32_t barrier, uint32_t threads, bool waits);
+
+  // A warp has ended: barriers for every thread wait for it no longer.
+  void leave();
+
+  // What the warp, which waits, waits for.
+  std::string describe(const Warp& warp) const;
+
+ private:
+  struct Barrier {
+    uint32_t threads = kEveryThread;  // that it is for
+    uint32_t arrived = 0;             // threads
+    uint32_t waiting = 0;             // a bit a warp
+  };
+  uint32_t expected(const Barrier& barrier) const;
+  void complete(Barrier& barrier);
+
+  std::vector<Warp>* warps_ = nullptr;
+  uint32_t live_ = 0;  // warps
+  std::array<Barrier, 16> barriers_;
+};
+
+}  // namespace stratum::emulator
