@@ -41,6 +41,31 @@ TEST_CASE("sums and products of integers wrap") {
   check_instruction("mad.lo.s64 %e, %w0, %w1, %w2;", values, [](const A& a) { return a[0] * a[1] + a[2]; });
 }
 
+TEST_CASE("halves of words are numbers of 16 bits") {
+  const auto words = random_words(3 * 32);
+  const auto check = [&](const std::string& instructions, auto expected) {
+    const std::string body =
+        "mul.lo.s32 %r0, %tid, 12; cvt.u64.u32 %rd0, %r0; add.s64 %rd1, %in, %rd0;\n"
+        "ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4]; cvt.u16.u32 %h0, %r1; cvt.u16.u32 %h1, %r2;\n" +
+        instructions + "\nmul.lo.s32 %r0, %tid, 4; cvt.u64.u32 %rd0, %r0; add.s64 %rd1, %out, %rd0;\n" +
+        "st.global.u32 [%rd1], %r3;";
+    const std::vector<uint32_t> results = run_body(body, words, 32);
+    for (size_t lane = 0; lane < 32; ++lane) {
+      INFO(instructions);
+      REQUIRE(results[lane] == expected(words[3 * lane] & 0xffffu, words[3 * lane + 1] & 0xffffu));
+    }
+  };
+  using u32 = uint32_t;
+  check("mul.wide.u16 %r3, %h0, %h1;", [](u32 x, u32 y) { return x * y; });
+  check("mul.wide.u16 %r3, %h0, -21845;", [](u32 x, u32) { return x * 0xaaabu; });
+  check("mul.lo.s16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return x * y & 0xffffu; });
+  check("sub.s16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return (x - y) & 0xffffu; });
+  check("add.s16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return (x + y) & 0xffffu; });
+  check("and.b16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return x & y; });
+  check("or.b16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return x | y; });
+  check("shl.b16 %h2, %h0, 4; cvt.u32.u16 %r3, %h2;", [](u32 x, u32) { return x << 4 & 0xffffu; });
+}
+
 TEST_CASE("immediates are operands") {
   const auto values = integers();
   check_instruction("add.s32 %d, %a0, -5;", values, [](const A& a) { return low(a[0] - 5); });

@@ -133,7 +133,7 @@ class Decoder {
       case Kind::Register:
         return file_.letter_of(operand.name) == letter;
       case Kind::Immediate:
-        return letter == 'w' || letter == 'q' || letter == 'p' || letter == 'i';
+        return letter == 'h' || letter == 'w' || letter == 'q' || letter == 'p' || letter == 'i';
       case Kind::Special:
         return letter == 'w';
       case Kind::Symbol:

@@ -96,6 +96,14 @@ const Form kForms[] = {
     {"shr.u32", "w=ww", each<[](u32 a, u32 by) { return right(a, by); }>},
     {"shr.s64", "q=qw", each<[](s64 a, u32 by) { return right(a, by); }>},
     {"shr.u64", "q=qw", each<[](u64 a, u32 by) { return right(a, by); }>},
+    // A 16-bit register is a word whose upper half is zero; an immediate may have it set.
+    {"and.b16", "h=hh", each<[](u32 a, u32 b) { return a & b & 0xffff; }>},
+    {"or.b16", "h=hh", each<[](u32 a, u32 b) { return (a | b) & 0xffff; }>},
+    {"shl.b16", "h=hw", each<[](u32 a, u32 by) { return by < 16 ? (a << by) & 0xffff : 0; }>},
+    {"add.s16", "h=hh", each<[](u32 a, u32 b) { return (a + b) & 0xffff; }>},
+    {"sub.s16", "h=hh", each<[](u32 a, u32 b) { return (a - b) & 0xffff; }>},
+    {"mul.lo.s16", "h=hh", each<[](u32 a, u32 b) { return (a * b) & 0xffff; }>},
+    {"mul.wide.u16", "w=hh", each<[](u32 a, u32 b) { return (a & 0xffff) * (b & 0xffff); }>},
     {"bfi.b32", "w=wwww",
      each<[](u32 a, u32 b, u32 position, u32 length) { return insert_bits(a, b, position, length); }>},
 };
