@@ -28,6 +28,16 @@ def test_arrays_lie_apart_and_aligned(layout):
         assert view.offset % 8 == 0 and view.strides[-1] == 1 and all(stride % 8 == 0 for stride in view.strides[:-1])
 
 
+@pytest.mark.parametrize("layout", ["contiguous", "padded", "heads_first"])
+def test_an_array_knows_its_elements(layout):
+    room = Layout()
+    room.array((3, 2, 8), "contiguous")
+    view, empty = room.array((2, 5, 3, 8), layout), room.array((0, 3, 8), layout)
+    own = set(places(view))
+    assert [element for element in range(room.elements) if view.contains(element)] == sorted(own)
+    assert not any(empty.contains(element) for element in range(room.elements))
+
+
 def test_layouts_are_what_they_are_called():
     shape = 5, 3, 8
     assert Layout().array(shape, "contiguous").strides == (24, 8, 1)

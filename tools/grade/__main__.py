@@ -15,13 +15,13 @@ from tools.needs import need
 need("numpy")
 
 from tools.bench.floors import datasheet
-from tools.bench.report import commit, machine
+from tools.bench.report import commit, machine, write_json
 
 from .bench import Result, bench
 from .check import check
 from .data import fresh_salt
 from .process import Host
-from .report import bench_row, bench_summary, outcome_json, print_bench, print_heading, print_outcome, write_json
+from .report import bench_row, bench_summary, outcome_json, print_bench, print_heading, print_outcome
 from .trace import Trace
 from .trace_file import TraceError, load_traces, load_workloads
 

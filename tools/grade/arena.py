@@ -33,9 +33,10 @@ class View:
     def contains(self, element: int) -> bool:
         """Whether an element of the block is the array's."""
         left = element - self.offset
+        if left < 0 or 0 in self.shape:
+            return False
         for stride, extent in sorted(zip(self.strides, self.shape), reverse=True):
-            index = min(max(left // stride, 0), extent - 1)
-            left -= index * stride
+            left -= min(left // stride, extent - 1) * stride
         return left == 0
 
     def describe(self) -> list:

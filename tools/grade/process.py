@@ -20,6 +20,7 @@ from .memory import ALLOWANCE, Meter
 from .watch import Watch, mapped_compilers, mapped_files
 
 WORKER = (Path(__file__).parent / "worker.py").read_text()
+# What a caller's program would have too; OpenBLAS's, since on some machines it is wrong or crashes without them.
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "LANG", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 PATIENCE = 300  # seconds until an order counts as hung
 LONGEST_LINE = 64 << 20  # bytes of an answer

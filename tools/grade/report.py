@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from tools.bench.floors import Datasheet
@@ -11,9 +9,9 @@ from tools.bench.floors import Datasheet
 from .bench import Result
 from .check import Outcome
 from .score import combine, score
+from .trace import MEBIBYTE
 
 SHOWN = 4  # failures of a trace that are printed; the JSON has all
-MEBIBYTE = 1 << 20
 
 
 def print_heading() -> None:
@@ -47,12 +45,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "memory_limit_bytes": outcome.trace.limit(),
         "seconds": outcome.seconds,
     }
-
-
-def write_json(path: Path, facts: dict[str, Any]) -> None:
-    """Writes facts, readable by people too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 BENCH_COLUMNS = ("workload", "ms", "starter ms", "speedup", "peer ms", "over peer", "floor ms", "of floor")

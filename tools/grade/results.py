@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.assembled import REPOSITORY
-
-from .report import write_json
+from tools.bench.report import write_json
 
 FOLDER = REPOSITORY / "docs" / "results"
 

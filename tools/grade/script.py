@@ -118,14 +118,16 @@ class Script:
         return source.rows(call.seed, operand, 0, (forward.call.batch * forward.call.length, heads, dim), scale)
 
     def place(self, element: int) -> str:
-        """What was written, for an element of the block that mustn't be: the array that begins nearest before it."""
-        arrays = [(0, "q", 0, self.steps[0])]
+        """What was written, for an element of the block that mustn't be."""
+        nearest = 0, "memory before the first array"
         for number, step in enumerate(self.steps):
-            arrays += [
-                (view.offset, name, number, step) for name, view in (*step.inputs.items(), *step.outputs.items())
-            ]
-        _, name, number, step = max((each for each in arrays if each[0] <= element), key=lambda each: each[0])
-        return f"wrote to {'input' if name in step.inputs else 'memory beside'} {name} of call {number}"
+            for views, what in ((step.inputs, "input"), (step.outputs, "output")):
+                for name, view in views.items():
+                    if view.contains(element):
+                        return f"wrote to {what} {name} of call {number}"
+                    if nearest[0] < view.offset <= element:
+                        nearest = view.offset, f"memory beside {what} {name} of call {number}"
+        return f"wrote to {nearest[1]}"
 
     def orders(self) -> list:
         """The steps as the engine's process wants them."""
