@@ -1,4 +1,4 @@
-"""What the packaging tests look at: the assembled folder, the stand-in driver."""
+"""What the packaging tests look at: the assembled folder, the emulator."""
 
 from pathlib import Path
 
@@ -22,6 +22,6 @@ def submission() -> Path:
 
 
 @pytest.fixture(scope="session")
-def fake_driver() -> Path:
-    """A library with libcuda's names that allocates and records launches."""
-    return built("build/release/tests/fake_driver/libfakecuda.so", "build")
+def emulator() -> Path:
+    """The emulator's library, which stands in libcuda's place."""
+    return built("build/release/tools/emulator/libstratum_emulator.so", "build")

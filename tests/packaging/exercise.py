@@ -1,8 +1,8 @@
-"""Runs one engine's every call on the fake driver, with the standard library alone; prints what it saw as JSON.
+"""Runs one engine's every call on the emulator, with the standard library alone; prints what it saw as JSON.
 
     python exercise.py FOLDER CONFIG DRIVER
 
-FOLDER is an assembled folder, CONFIG a JSON object, DRIVER the fake driver, where device memory is host memory.
+FOLDER is an assembled folder, CONFIG a JSON object, DRIVER the emulator, where device memory is host memory.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ def mapped_files():
 def main():
     folder, config, driver = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
     os.environ["STRATUM_DRIVER"] = driver
-    os.environ["STRATUM_FAKE_CC"] = "9.0"
+    os.environ |= {"STRATUM_EMULATOR_CC": "9.0", "STRATUM_EMULATOR_EXECUTE": "0"}
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(folder))
     package = importlib.import_module(os.path.basename(folder))
@@ -70,17 +70,17 @@ def main():
         engine.release(first)
         facts = engine.describe()
 
-    fake = ctypes.CDLL(driver)
-    fake.fake_fault.restype = ctypes.c_char_p
-    fake.fake_launch_count.restype = fake.fake_fault_count.restype = ctypes.c_int64
-    faults = [fake.fake_fault(ctypes.c_int64(i)).decode() for i in range(fake.fake_fault_count())]
+    emulator = ctypes.CDLL(driver)
+    emulator.emulator_fault.restype = ctypes.c_char_p
+    emulator.emulator_launch_count.restype = emulator.emulator_fault_count.restype = ctypes.c_int64
+    faults = [emulator.emulator_fault(ctypes.c_int64(i)).decode() for i in range(emulator.emulator_fault_count())]
     print(json.dumps({
         "python": "{}.{}".format(*sys.version_info),
         "modules": sorted(sys.modules),
         "mapped_by_import": mapped_by_import,
         "mapped": mapped_files(),
         "lengths": lengths,
-        "launches": fake.fake_launch_count(),
+        "launches": emulator.emulator_launch_count(),
         "faults": faults,
         "engine": facts,
     }))  # fmt: skip

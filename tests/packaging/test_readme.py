@@ -25,7 +25,7 @@ NOT_RUN = {
     "make cubins": "would write cubins/; test_strata.py builds a pack elsewhere",
     "make verify": "compiles every kernel again, for minutes; a small pack is verified by tests/generator",
 }
-NEEDS_DRIVER = {"build/embed build/submission/cubins"}  # runs on the fake one
+NEEDS_DRIVER = {"build/embed build/submission/cubins"}  # runs on the emulator, which executes nothing
 
 
 def blocks(language: str) -> list[str]:
@@ -59,14 +59,14 @@ def test_the_reasons_are_for_commands_that_the_readme_has():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command(command, submission, fake_driver):
+def test_command(command, submission, emulator):
     if command in NOT_RUN:
         pytest.skip(f"{command}: {NOT_RUN[command]}")
     # As from a shell of its own; folders are assembled beside the one that the other tests look at.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     environment["SUBMISSION"] = "build/readme-submission"
     if command in NEEDS_DRIVER:
-        environment["STRATUM_DRIVER"] = str(fake_driver)
+        environment |= {"STRATUM_DRIVER": str(emulator), "STRATUM_EMULATOR_EXECUTE": "0"}
     shell = ["bash", "-euo", "pipefail", "-c", command]
     done = subprocess.run(shell, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
@@ -97,13 +97,13 @@ def test_the_python_program_calls_what_there_is(package):
     assert [name for name in calls if not callable(getattr(package.Engine, name, None))] == []
 
 
-def test_the_configuration_table_has_every_key(submission, fake_driver):
+def test_the_configuration_table_has_every_key(submission, emulator):
     exercise = Path(__file__).parent / "exercise.py"
     config = {
         "head_dim": 64, "gate_dim": 32, "q_heads": 2, "kv_heads": 1,
         "max_sequences": 4, "max_seq_len": 1024, "max_cached_tokens": 2048,
     }  # fmt: skip
-    command = [sys.executable, exercise, submission, json.dumps(config), fake_driver]
+    command = [sys.executable, exercise, submission, json.dumps(config), emulator]
     engine = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["engine"]
     keys = {key for row in table("Configuration") for key in re.findall(r"`(\w+)`", row[0])}
     assert keys == set(engine["config"])

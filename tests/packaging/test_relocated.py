@@ -35,11 +35,11 @@ def exercise(python: Path, folder: Path, driver: Path, *flags: str) -> dict:
 
 
 @pytest.mark.parametrize("version", PYTHONS)
-def test_runs_with_the_bundled_backend(elsewhere, fake_driver, version):
+def test_runs_with_the_bundled_backend(elsewhere, emulator, version):
     python = interpreters().get(version)
     if python is None:
         pytest.skip(f"no CPython {version} on this machine; its bundled file is checked by test_bundled_cffi.py")
-    seen = exercise(python, elsewhere, fake_driver, "-I", "-S")  # -S: no site-packages, so no installed cffi
+    seen = exercise(python, elsewhere, emulator, "-I", "-S")  # -S: no site-packages, so no installed cffi
     assert seen["python"] == version
     assert str(elsewhere / "_vendor" / backend_file(version)) in seen["mapped"]
     assert str(elsewhere / "libstratum.so") in seen["mapped"]
@@ -50,15 +50,15 @@ def test_runs_with_the_bundled_backend(elsewhere, fake_driver, version):
     assert {kernel["arch"] for kernel in seen["engine"]["kernels"]} == {"sm_90"}
 
 
-def test_importing_it_loads_no_library_and_no_heavy_module(elsewhere, fake_driver):
-    seen = exercise(Path(sys.executable), elsewhere, fake_driver)
+def test_importing_it_loads_no_library_and_no_heavy_module(elsewhere, emulator):
+    seen = exercise(Path(sys.executable), elsewhere, emulator)
     assert str(elsewhere / "libstratum.so") in seen["mapped"]
     assert [file for file in seen["mapped_by_import"] if file.startswith(str(elsewhere)) or "libcuda" in file] == []
     assert {"torch", "numpy", "cffi", "triton"}.isdisjoint(seen["modules"])
 
 
-def test_an_installed_cffi_is_used_first(elsewhere, fake_driver):
-    seen = exercise(Path(sys.executable), elsewhere, fake_driver)
+def test_an_installed_cffi_is_used_first(elsewhere, emulator):
+    seen = exercise(Path(sys.executable), elsewhere, emulator)
     backends = [file for file in seen["mapped"] if "_cffi_backend" in file]
     assert len(backends) == 1 and not backends[0].startswith(str(elsewhere))
 

@@ -41,8 +41,8 @@ def test_the_examples_are_the_strata_of_the_readme(extended):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("head_dim, gate_dim", STRATA)
-def test_an_engine_picks_the_new_kernels(extended, fake_driver, head_dim, gate_dim, dtype):
-    done = run(extended, fake_driver, {"head_dim": head_dim, "gate_dim": gate_dim, "dtype": dtype})
+def test_an_engine_picks_the_new_kernels(extended, emulator, head_dim, gate_dim, dtype):
+    done = run(extended, emulator, {"head_dim": head_dim, "gate_dim": gate_dim, "dtype": dtype})
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["faults"] == [] and seen["lengths"] == [71, 73]
@@ -55,8 +55,8 @@ def test_an_engine_picks_the_new_kernels(extended, fake_driver, head_dim, gate_d
 
 
 @pytest.mark.parametrize("head_dim, gate_dim", STRATA)
-def test_the_shipped_pack_says_what_it_lacks_and_how_to_add_it(submission, fake_driver, head_dim, gate_dim):
-    done = run(submission, fake_driver, {"head_dim": head_dim, "gate_dim": gate_dim})
+def test_the_shipped_pack_says_what_it_lacks_and_how_to_add_it(submission, emulator, head_dim, gate_dim):
+    done = run(submission, emulator, {"head_dim": head_dim, "gate_dim": gate_dim})
     assert done.returncode != 0
     message = next(line for line in done.stderr.splitlines() if "NoKernelError" in line)
     assert f"differs in {'head_dim' if head_dim == 96 else 'gate_dim'};" in message

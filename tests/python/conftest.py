@@ -1,4 +1,4 @@
-"""Assembles the package with the built library and a pack of made-up kernels, and runs it on the fake driver.
+"""Assembles the package with the built library and a pack of made-up kernels, and runs it on the emulator.
 
 The build is build/release, or the folder that the environment's STRATUM_BUILD names.
 """
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("STRATUM_BUILD", ROOT / "build" / "release")).resolve()
 LIBRARY = BUILD / "runtime" / "libstratum.so"
 HEADER = ROOT / "runtime" / "include" / "stratum.h"
-DRIVER = BUILD / "tests" / "fake_driver" / "libfakecuda.so"
+DRIVER = BUILD / "tools" / "emulator" / "libstratum_emulator.so"
 
 _temporary = None
 
@@ -32,7 +32,7 @@ def pytest_configure(config) -> None:
     assemble(_temporary / "submission")
     sys.path.insert(0, str(_temporary))
     os.environ["STRATUM_DRIVER"] = str(DRIVER)
-    os.environ["STRATUM_FAKE_CC"] = "9.0,8.0,7.5"
+    os.environ |= {"STRATUM_EMULATOR_CC": "9.0,8.0,7.5", "STRATUM_EMULATOR_EXECUTE": "0"}
 
 
 def pytest_unconfigure(config) -> None:
@@ -60,12 +60,12 @@ def binding(header: str) -> str:
 
 @pytest.fixture
 def driver():
-    """The fake driver, its records empty; at the end the test must have left no object alive and no fault."""
+    """The emulator, its records empty; at the end the test must have left no object alive and no fault."""
     import gc
 
-    from fake_driver import FakeDriver
+    from emulator import Emulator
 
-    driver = FakeDriver()
+    driver = Emulator()
     gc.collect()
     driver.reset()
     before = driver.live()

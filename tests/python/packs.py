@@ -1,6 +1,6 @@
-"""Packs of made-up kernels for the fake driver, in the format of docs/formats.md.
+"""Packs of made-up kernels for the emulator, in the format of docs/formats.md.
 
-A made-up cubin is a text with the kernel's name, which is all that the fake driver looks for.
+A made-up cubin is a text with the kernel's name, which is all that the emulator looks for.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import json
 
 import pytest
 import submission
-from fake_driver import FakeDriver
+from emulator import Emulator
 from test_package import USE, run_python
 from workloads import CONFIG, append, training_inputs, training_output
 
@@ -36,7 +36,7 @@ def test_each_driver_call_made_to_fail():
 
     cuEventSynchronize fails only if the device is lost, when nothing can be waited for any more; it is left out.
     """
-    driver = FakeDriver()
+    driver = Emulator()
     all_calls()  # what a process does once is done
     driver.reset()
     all_calls()

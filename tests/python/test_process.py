@@ -199,8 +199,8 @@ if __name__ == "__main__":
 
 def test_an_engine_that_nobody_holds_is_closed(run):
     code = """
-from fake_driver import FakeDriver
-driver = FakeDriver()
+from emulator import Emulator
+driver = Emulator()
 package.build_engine(config)
 print(sum(driver.live().values()))
 holder = {"engine": package.build_engine(config)}; holder["self"] = holder

@@ -161,7 +161,7 @@ def test_threads_share_an_engine(engine, driver):
         except BaseException as error:
             errors.append(error)
 
-    streams = [driver.library.fake_stream_create(0) for _ in range(4)]
+    streams = [driver.library.emulator_stream_create(0) for _ in range(4)]
     threads = [threading.Thread(target=work, args=(stream,)) for stream in streams]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""torch on the fake driver, with CPU tensors: outputs, workspaces, the attention op. Needs torch; no kernel runs."""
+"""torch on the emulator, with CPU tensors: outputs, workspaces, the attention op. Needs torch; no kernel runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small engines and the arrays of their calls, in host memory, which is the fake driver's device memory."""
+"""Small engines and the arrays of their calls, in host memory, which is the emulator's device memory."""
 
 from __future__ import annotations
 

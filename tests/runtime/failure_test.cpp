@@ -18,7 +18,7 @@ const std::set<std::string> kIgnored = {"cuThreadExchangeStreamCaptureMode", "cu
 
 std::map<std::string, int64_t> calls_so_far() {
   std::map<std::string, int64_t> calls;
-  for (int64_t i = 0; const char* name = fake_called(i); ++i) calls[name] = fake_calls(name);
+  for (int64_t i = 0; const char* name = emulator_called(i); ++i) calls[name] = emulator_calls(name);
   return calls;
 }
 
@@ -33,13 +33,13 @@ std::vector<int64_t> bookkeeping(const TestEngine& engine, const std::vector<int
 
 // An engine in a state in which a serving call copies a page, waits for a staging slot and for another stream's call.
 struct Scene {
-  Scene() : stream(fake_stream_create(kDeviceSm90)) {
+  Scene() : stream(emulator_stream_create(kDeviceSm90)) {
     const int64_t parent = engine.create();
     prefill_tokens(engine, parent, 70);
     ids = {parent, engine.fork(parent), engine.create()};
     for (int i = 0; i < 4; ++i) prefill_tokens(engine, ids[2], 30);
   }
-  ~Scene() { fake_stream_destroy(stream); }
+  ~Scene() { emulator_stream_destroy(stream); }
 
   TestEngine engine;
   std::vector<int64_t> ids;
@@ -54,7 +54,7 @@ void fail_each_call(const Operation& operation, const std::set<std::string>& exp
   std::map<std::string, int64_t> calls;
   {
     const Scene scene;
-    fake_reset();
+    emulator_reset();
     REQUIRE_STATUS(operation(scene), STRATUM_OK);
     calls = calls_so_far();
   }
@@ -69,12 +69,12 @@ void fail_each_call(const Operation& operation, const std::set<std::string>& exp
       const LeakCheck leaks;
       const Scene scene;
       const auto before = bookkeeping(scene.engine, scene.ids);
-      fake_reset();
-      fake_fail(name.c_str(), nth, kUnknownError);
+      emulator_reset();
+      emulator_fail(name.c_str(), nth, kUnknownError);
       CHECK(operation(scene) == STRATUM_DRIVER_ERROR);
       CHECK_THAT(message(), Catch::StartsWith(name + " failed: CUDA_ERROR_UNKNOWN"));
       CHECK(bookkeeping(scene.engine, scene.ids) == before);
-      CHECK(fake_context_depth() == 0);
+      CHECK(emulator_context_depth() == 0);
       REQUIRE_STATUS(operation(scene), STRATUM_OK);
     }
   }
@@ -109,20 +109,20 @@ TEST_CASE("Each driver call of forward and backward fails once") {
 TEST_CASE("A failed launch names the kernel") {
   const LeakCheck leaks;
   const Scene scene;
-  fake_fail("cuLaunchKernel", 2, kUnknownError);
+  emulator_fail("cuLaunchKernel", 2, kUnknownError);
   CHECK(scene.training.backward(scene.engine) == STRATUM_DRIVER_ERROR);
   CHECK(message() ==
-        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (a failure of the fake driver), kernel "
+        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (a failure of the emulator), kernel "
         "gated_bwd_dkv_sm90_bf16_d64_r32_g0_m64");
 }
 
 TEST_CASE("A call that fails half way waits for what it queued before pages go back") {
   const LeakCheck leaks;
   const Scene scene;
-  fake_reset();
-  fake_fail("cuLaunchKernel", 3, kUnknownError);
+  emulator_reset();
+  emulator_fail("cuLaunchKernel", 3, kUnknownError);
   CHECK(scene.serving.decode(scene.engine, scene.ids, {1, 2, 3}, scene.stream) == STRATUM_DRIVER_ERROR);
-  CHECK(fake_calls("cuStreamSynchronize") == 1);
+  CHECK(emulator_calls("cuStreamSynchronize") == 1);
 }
 
 TEST_CASE("Each driver call of allocating and freeing for a caller fails once") {
@@ -130,12 +130,12 @@ TEST_CASE("Each driver call of allocating and freeing for a caller fails once") 
   const TestEngine engine;
   uint64_t data = 0;
   for (const char* name : {"cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuMemAllocAsync"}) {
-    fake_fail(name, 1, kUnknownError);
+    emulator_fail(name, 1, kUnknownError);
     CHECK(stratum_device_allocate(engine, 64, 0, &data) == STRATUM_DRIVER_ERROR);
   }
   REQUIRE_STATUS(stratum_device_allocate(engine, 64, 0, &data), STRATUM_OK);
   for (const char* name : {"cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuMemFreeAsync"}) {
-    fake_fail(name, 1, kUnknownError);
+    emulator_fail(name, 1, kUnknownError);
     CHECK(stratum_device_free(engine, data, 0) == STRATUM_DRIVER_ERROR);
   }
   REQUIRE_STATUS(stratum_device_free(engine, data, 0), STRATUM_OK);
@@ -156,12 +156,12 @@ TEST_CASE("Each driver call of building an engine fails once") {
       if (status == STRATUM_OK) stratum_close(engine);
       return status;
     };
-    fake_reset();
+    emulator_reset();
     if (nth > 0) {
-      fake_fail(name.c_str(), nth, kUnknownError);
+      emulator_fail(name.c_str(), nth, kUnknownError);
       CHECK(build() == STRATUM_DRIVER_ERROR);
       CHECK_THAT(message(), Catch::StartsWith(name + " failed: CUDA_ERROR_UNKNOWN"));
-      CHECK(fake_context_depth() == 0);
+      CHECK(emulator_context_depth() == 0);
     }
     REQUIRE(build() == STRATUM_OK);
   };
@@ -184,9 +184,9 @@ TEST_CASE("Each driver call of building an engine fails once") {
     for (int64_t nth = 1; nth <= count; ++nth) {
       INFO(name << ", call " << nth << " of " << count);
       const LeakCheck leaks;
-      const int64_t modules = fake_live("module");
+      const int64_t modules = emulator_live("module");
       build_from_new_pack(name, nth);
-      CHECK(fake_live("module") == modules + 8);  // one for each kernel, none left from the failed build
+      CHECK(emulator_live("module") == modules + 8);  // one for each kernel, none left from the failed build
     }
   }
   unsetenv("STRATUM_POISON");
@@ -207,22 +207,22 @@ TEST_CASE("Each driver call of closing fails once") {
        {std::pair("cuCtxGetCurrent", 2), std::pair("cuCtxPushCurrent_v2", 1), std::pair("cuEventSynchronize", 1)}) {
     INFO(name);
     const LeakCheck leaks;
-    const int64_t before = fake_live_bytes();
+    const int64_t before = emulator_live_bytes();
     const stratum_engine engine = open();
-    fake_fail(name, nth, kUnknownError);
+    emulator_fail(name, nth, kUnknownError);
     CHECK(stratum_close(engine) == STRATUM_DRIVER_ERROR);
     stratum_memory memory{};
     REQUIRE_STATUS(stratum_get_memory(engine, &memory), STRATUM_OK);
-    CHECK(fake_live_bytes() == before + memory.bytes_held);
+    CHECK(emulator_live_bytes() == before + memory.bytes_held);
     REQUIRE_STATUS(ServingCall(1).decode(engine, {1}, {1}), STRATUM_OK);
     REQUIRE_STATUS(stratum_close(engine), STRATUM_OK);
   }
   // Where the driver has ended already (CUDA_ERROR_DEINITIALIZED, at exit) there is nothing to complain about.
   const LeakCheck leaks;
   const stratum_engine engine = open();
-  fake_set_current_device(kDeviceSm90);  // for the frees, which a driver that has ended would ignore
-  fake_fail("cuCtxGetCurrent", 1, 4);
+  emulator_set_current_device(kDeviceSm90);  // for the frees, which a driver that has ended would ignore
+  emulator_fail("cuCtxGetCurrent", 1, 4);
   REQUIRE_STATUS(stratum_close(engine), STRATUM_OK);
-  fake_reset();  // this driver has not ended: it notes that a copy was not waited for
-  fake_set_current_device(-1);
+  emulator_reset();  // this driver has not ended: it notes that a copy was not waited for
+  emulator_set_current_device(-1);
 }

@@ -3,9 +3,10 @@
 #include <cstdlib>
 
 int main(int argc, char** argv) {
-  // Before anything opens the driver. The fake driver is linked too, for what tests ask of it: same file, same
+  // Before anything opens the driver. The emulator is linked too, for what tests ask of it: same file, same
   // instance.
-  setenv("STRATUM_DRIVER", FAKE_DRIVER_PATH, 1);
-  setenv("STRATUM_FAKE_CC", "9.0,8.0,7.5", 1);
+  setenv("STRATUM_DRIVER", EMULATOR_PATH, 1);
+  setenv("STRATUM_EMULATOR_CC", "9.0,8.0,7.5", 1);
+  setenv("STRATUM_EMULATOR_EXECUTE", "0", 1);  // the kernels are made up
   return Catch::Session().run(argc, argv);
 }

@@ -27,13 +27,13 @@ json with_limit(int64_t limit) {
 
 TEST_CASE("What an engine holds is what it allocated, to the byte") {
   const LeakCheck leaks;
-  const int64_t before = fake_live_bytes();
+  const int64_t before = emulator_live_bytes();
   const TestEngine engine;
   const stratum_memory memory = engine.memory();
   CHECK(memory.bytes_cache == kPages * kPageBytes);
   CHECK(memory.bytes_partials == 4 * kLeastPartials);  // all four sequences at once
   CHECK(memory.bytes_held == memory.bytes_cache + memory.bytes_partials + memory.bytes_metadata);
-  CHECK(memory.bytes_held == fake_live_bytes() - before);
+  CHECK(memory.bytes_held == emulator_live_bytes() - before);
   CHECK(memory.bytes_peak == memory.bytes_held);
   CHECK(memory.bytes_limit == -1);
   CHECK(memory.pages_total == kPages);
@@ -43,7 +43,7 @@ TEST_CASE("What an engine holds is what it allocated, to the byte") {
   const int64_t id = engine.create();
   prefill_tokens(engine, id, 700);
   REQUIRE_STATUS(ServingCall(8).decode(engine, {id}, {8}), STRATUM_OK);
-  CHECK(memory.bytes_held == fake_live_bytes() - before);
+  CHECK(memory.bytes_held == emulator_live_bytes() - before);
   CHECK(engine.memory().pages_used == 12);
 }
 
@@ -63,10 +63,10 @@ TEST_CASE("Partials shrink to fit the limit, and the work goes in waves") {
     prefill_tokens(engine, ids.back(), 500);
   }
   for (const auto& [tokens, waves] : {std::pair(8, 2), std::pair(4, 1)}) {
-    fake_reset();
+    emulator_reset();
     // One split while 500 + n <= 512: of two sequences at 8 tokens each, of four at 4.
     REQUIRE_STATUS(ServingCall(4 * tokens).decode(engine, ids, std::vector<int64_t>(4, tokens)), STRATUM_OK);
-    CHECK(fake_launch_count() == 1 + 2 * waves);
+    CHECK(emulator_launch_count() == 1 + 2 * waves);
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("STRATUM_POISON fills what the engine holds with NaNs") {
   setenv("STRATUM_POISON", "1", 1);
   const TestEngine engine;
   unsetenv("STRATUM_POISON");
-  // Of each buffer, what a call doesn't write: the fake driver runs no kernel, and of the metadata one token's call
+  // Of each buffer, what a call doesn't write: the emulator runs no kernel, and of the metadata one token's call
   // takes a few bytes at the front.
   const auto all_ones = [](const void* data, int64_t bytes) {
     return std::ranges::all_of(std::span(static_cast<const uint8_t*>(data), static_cast<size_t>(bytes)),

@@ -39,8 +39,8 @@ class DamagedPack {
     INFO(message());
     CHECK(status == STRATUM_PACK_ERROR);
     CHECK_THAT(message(), Catch::Contains(text));
-    for (int64_t i = 0; fake_called(i) != nullptr; ++i) {
-      const std::string name = fake_called(i);
+    for (int64_t i = 0; emulator_called(i) != nullptr; ++i) {
+      const std::string name = emulator_called(i);
       INFO(name);
       CHECK((name == "cuInit" || name.starts_with("cuDeviceGet")));
     }
@@ -131,7 +131,7 @@ TEST_CASE("An altered, truncated, missing or foreign manifest: no driver call at
   const std::string whole = stratum::read_file(path);
   const auto expect = [&](const std::string& text) {
     pack.expect_refused(text);
-    CHECK(fake_calls(nullptr) == 0);
+    CHECK(emulator_calls(nullptr) == 0);
   };
   std::string altered = whole;
   altered.replace(altered.find("\"block\": 128"), 12, "\"block\": 256");
@@ -213,11 +213,11 @@ TEST_CASE("A whole pack that the driver refuses names the kernel") {
   // Its bytes are in no other pack, so it is not loaded yet.
   for (auto& row : rows) row.name += "_fresh";
   write_pack(folder.path(), rows);
-  fake_fail("cuModuleLoadData", 1, 209);
+  emulator_fail("cuModuleLoadData", 1, 209);
   stratum_engine engine = 0;
   CHECK(stratum_build(standard_config().dump().c_str(), folder.path().c_str(), &engine) == STRATUM_DRIVER_ERROR);
   CHECK(message() ==
-        "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the fake driver), kernel "
+        "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the emulator), kernel "
         "gated_fwd_sm90_bf16_d64_r32_g0_m64_fresh");
 }
 
@@ -229,11 +229,11 @@ TEST_CASE("Only the kernels of the asked modes are read; each is loaded once a p
   write_pack(folder.path(), rows);
   json config = standard_config();
   config["modes"] = {"training"};
-  fake_reset();
+  emulator_reset();
   { const TestEngine first(config, folder.path()), second(config, folder.path()); }
-  CHECK(fake_calls("cuModuleLoadData") == 3);
-  CHECK(fake_calls("cuFuncLoad") == 3);
+  CHECK(emulator_calls("cuModuleLoadData") == 3);
+  CHECK(emulator_calls("cuFuncLoad") == 3);
   const TestEngine all(standard_config(), folder.path());
-  CHECK(fake_calls("cuModuleLoadData") == 8);
-  CHECK(fake_calls("cuModuleUnload") == 0);
+  CHECK(emulator_calls("cuModuleLoadData") == 8);
+  CHECK(emulator_calls("cuModuleUnload") == 0);
 }

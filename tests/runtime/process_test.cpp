@@ -34,7 +34,7 @@ TEST_CASE("In a forked process every call is a clear error, and giving up is sil
   const ServingCall serving(1);
   const TrainingCall training(1, 1);
   const int failed = in_child([&] {
-    fake_reset();
+    emulator_reset();
     int64_t id = 0, bytes = 0;
     uint64_t data = 0;
     stratum_memory memory{};
@@ -70,7 +70,7 @@ TEST_CASE("In a forked process every call is a clear error, and giving up is sil
     if (stratum_training_release(engine, 1) != STRATUM_OK) return 51;
     if (stratum_device_free(engine, 16, 0) != STRATUM_OK) return 52;
     if (stratum_close(engine) != STRATUM_OK) return 53;
-    return fake_calls(nullptr) == 0 ? 0 : 54;
+    return emulator_calls(nullptr) == 0 ? 0 : 54;
   });
   CHECK(failed == 0);
   REQUIRE_STATUS(serving.decode(engine, {a}, {1}), STRATUM_OK);

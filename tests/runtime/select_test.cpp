@@ -114,5 +114,5 @@ TEST_CASE("An engine for a stratum that is not bundled, or on a device that is n
   config["device"] = support::kDeviceUnserved;
   CHECK(stratum_build(config.dump().c_str(), support::standard_pack().c_str(), &engine) == STRATUM_NO_KERNEL);
   CHECK_THAT(support::message(), Catch::Contains("compute capability 7.5"));
-  CHECK(fake_calls("cuModuleLoadData") == 0);
+  CHECK(emulator_calls("cuModuleLoadData") == 0);
 }

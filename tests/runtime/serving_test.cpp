@@ -24,12 +24,12 @@ TEST_CASE("Prefill: slices, block table and tiles as the kernels expect them") {
   const TestEngine engine;
   const int64_t a = engine.create(), b = engine.create(), c = engine.create();
   prefill_tokens(engine, b, 100);
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
-  fake_reset();
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
+  emulator_reset();
   const ServingCall call(70 + 30);
   REQUIRE_STATUS(call.prefill(engine, {a, c, b}, {70, 0, 30}, stream), STRATUM_OK);
   REQUIRE(launched() == Names{"append", "prefill"});
-  CHECK(fake_calls("cuMemcpyHtoDAsync_v2") == 1);
+  CHECK(emulator_calls("cuMemcpyHtoDAsync_v2") == 1);
 
   const auto append = params<abi::GatedAppendParams>(launch(0));
   CHECK((append.num_tokens == 100 && append.num_sequences == 2 && append.kv_heads == 2));
@@ -57,19 +57,19 @@ TEST_CASE("Prefill: slices, block table and tiles as the kernels expect them") {
   CHECK(engine.length(a) == 70);
   CHECK(engine.length(b) == 130);
   CHECK(engine.length(c) == 0);
-  fake_stream_destroy(stream);
+  emulator_stream_destroy(stream);
 }
 
 TEST_CASE("Nothing new launches nothing") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create(), b = engine.create();
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(ServingCall(0).prefill(engine, {a, b}, {0, 0}), STRATUM_OK);
   REQUIRE_STATUS(ServingCall(0).prefill(engine, {}, {}), STRATUM_OK);
   REQUIRE_STATUS(ServingCall(0).decode(engine, {}, {}), STRATUM_OK);
-  CHECK(fake_launch_count() == 0);
-  CHECK(fake_calls("cuMemcpyHtoDAsync_v2") == 0);
+  CHECK(emulator_launch_count() == 0);
+  CHECK(emulator_calls("cuMemcpyHtoDAsync_v2") == 0);
 }
 
 TEST_CASE("Decode: splits, rows and partials as the kernels expect them") {
@@ -78,7 +78,7 @@ TEST_CASE("Decode: splits, rows and partials as the kernels expect them") {
   const int64_t a = engine.create(), b = engine.create();
   prefill_tokens(engine, a, 512);
   prefill_tokens(engine, b, 10);
-  fake_reset();
+  emulator_reset();
   const ServingCall call(4);
   REQUIRE_STATUS(call.decode(engine, {a, b}, {1, 3}), STRATUM_OK);
   REQUIRE(launched() == Names{"append", "dec", "dec_merge"});
@@ -115,7 +115,7 @@ TEST_CASE("A batch-invariant engine decodes with prefill's kernel") {
   const TestEngine engine(config);
   CHECK(engine.memory().bytes_partials == 0);
   const int64_t a = engine.create();
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(ServingCall(5).decode(engine, {a}, {5}), STRATUM_OK);
   CHECK(launched() == Names{"append", "prefill"});
 }
@@ -128,8 +128,8 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   const int64_t child = engine.fork(parent);
   CHECK(engine.memory().pages_shared == 2);
   CHECK(engine.memory().pages_used == 2);
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
-  fake_reset();
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
+  emulator_reset();
   REQUIRE_STATUS(ServingCall(1).decode(engine, {child}, {1}, stream), STRATUM_OK);
   REQUIRE(launched() == Names{"page_copy", "append", "dec", "dec_merge"});
   const auto copy = params<abi::GatedPageCopyParams>(launch(0));
@@ -139,7 +139,7 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   CHECK(launch(0).stream == stream);
   CHECK(engine.memory().pages_shared == 1);
   // The parent has its page to itself now.
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(ServingCall(1).decode(engine, {parent}, {1}, stream), STRATUM_OK);
   CHECK(launched() == Names{"append", "dec", "dec_merge"});
   REQUIRE_STATUS(stratum_truncate(engine, child, 64), STRATUM_OK);
@@ -148,22 +148,22 @@ TEST_CASE("A fork's first write copies the shared page, before the append, on th
   REQUIRE_STATUS(stratum_release(engine, parent), STRATUM_OK);
   CHECK(engine.memory().pages_free == engine.memory().pages_total);
   CHECK(stratum_release(engine, parent) == STRATUM_UNKNOWN_SEQUENCE);
-  fake_stream_destroy(stream);
+  emulator_stream_destroy(stream);
 }
 
 TEST_CASE("Every launch is on the caller's stream; another stream waits for the last call") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create();
-  const uint64_t first = fake_stream_create(kDeviceSm90), second = fake_stream_create(kDeviceSm90);
+  const uint64_t first = emulator_stream_create(kDeviceSm90), second = emulator_stream_create(kDeviceSm90);
   const auto waits_of_call_on = [&](uint64_t stream) {
-    fake_reset();
+    emulator_reset();
     REQUIRE_STATUS(ServingCall(3).decode(engine, {a}, {3}, stream), STRATUM_OK);
-    for (int64_t i = 0; i < fake_launch_count(); ++i) CHECK(launch(i).stream == stream);
-    CHECK(fake_calls("cuEventRecord") == 1);
-    CHECK(fake_calls("cuStreamSynchronize") == 0);
-    CHECK(fake_calls("cuMemAlloc_v2") == 0);
-    return fake_calls("cuStreamWaitEvent");
+    for (int64_t i = 0; i < emulator_launch_count(); ++i) CHECK(launch(i).stream == stream);
+    CHECK(emulator_calls("cuEventRecord") == 1);
+    CHECK(emulator_calls("cuStreamSynchronize") == 0);
+    CHECK(emulator_calls("cuMemAlloc_v2") == 0);
+    return emulator_calls("cuStreamWaitEvent");
   };
   CHECK(waits_of_call_on(first) == 0);
   CHECK(waits_of_call_on(first) == 0);
@@ -171,26 +171,26 @@ TEST_CASE("Every launch is on the caller's stream; another stream waits for the 
   CHECK(waits_of_call_on(second) == 0);
   CHECK(waits_of_call_on(0) == 1);
   CHECK(waits_of_call_on(first) == 1);
-  fake_stream_destroy(first);
-  fake_stream_destroy(second);
+  emulator_stream_destroy(first);
+  emulator_stream_destroy(second);
   // A new stream may get a dead one's handle; the driver's id tells them apart.
-  const uint64_t third = fake_stream_create(kDeviceSm90);
+  const uint64_t third = emulator_stream_create(kDeviceSm90);
   CHECK(waits_of_call_on(third) == 1);
-  fake_stream_destroy(third);
+  emulator_stream_destroy(third);
 }
 
 TEST_CASE("The staging ring waits when it is full and never overwrites what a copy may be reading") {
-  const LeakCheck leaks;  // the fake driver notes a slot that is written or used again too early
+  const LeakCheck leaks;  // the emulator notes a slot that is written or used again too early
   const TestEngine engine;
   const int64_t a = engine.create();
-  const uint64_t streams[] = {fake_stream_create(kDeviceSm90), fake_stream_create(kDeviceSm90)};
-  fake_reset();
+  const uint64_t streams[] = {emulator_stream_create(kDeviceSm90), emulator_stream_create(kDeviceSm90)};
+  emulator_reset();
   for (int call = 0; call < 20; ++call) {
     REQUIRE_STATUS(ServingCall(1).decode(engine, {a}, {1}, streams[call % 2]), STRATUM_OK);
-    CHECK(fake_copies_in_flight() <= 4);
-    CHECK(fake_calls("cuEventSynchronize") == std::max(0, call + 1 - 4));
+    CHECK(emulator_copies_in_flight() <= 4);
+    CHECK(emulator_calls("cuEventSynchronize") == std::max(0, call + 1 - 4));
   }
-  for (const uint64_t stream : streams) fake_stream_destroy(stream);
+  for (const uint64_t stream : streams) emulator_stream_destroy(stream);
 }
 
 TEST_CASE("Lengths are checked before anything is launched") {
@@ -198,12 +198,12 @@ TEST_CASE("Lengths are checked before anything is launched") {
   const TestEngine engine;
   const int64_t a = engine.create(), b = engine.create();
   prefill_tokens(engine, a, 1020);
-  fake_reset();
+  emulator_reset();
   const auto refuse = [&](stratum_status status, stratum_status expected, const std::string& argument) {
     INFO(message());
     CHECK(status == expected);
     CHECK(std::string(stratum_error_argument()) == argument);
-    CHECK(fake_launch_count() == 0);
+    CHECK(emulator_launch_count() == 0);
   };
   refuse(ServingCall(5).prefill(engine, {a}, {5}), STRATUM_LENGTH_ERROR, "lengths");
   CHECK(message() == "lengths: expected 0 to 4 new tokens for sequence 1 (max_seq_len 1024, 1020 cached), got 5");
@@ -224,7 +224,7 @@ TEST_CASE("Arrays of a serving call are checked, and the engine works after") {
   const LeakCheck leaks;
   const TestEngine engine;
   const int64_t a = engine.create();
-  fake_reset();
+  emulator_reset();
   ServingCall call(4);
   call.k.view.data += 2;
   CHECK(call.prefill(engine, {a}, {4}) == STRATUM_STRIDE_ERROR);
@@ -242,7 +242,7 @@ TEST_CASE("Arrays of a serving call are checked, and the engine works after") {
   call = ServingCall(4);
   call.v.view.device = 1;
   CHECK(call.decode(engine, {a}, {4}) == STRATUM_DEVICE_ERROR);
-  CHECK(fake_launch_count() == 0);
+  CHECK(emulator_launch_count() == 0);
   CHECK(engine.length(a) == 0);
   REQUIRE_STATUS(ServingCall(4).decode(engine, {a}, {4}), STRATUM_OK);
 }
@@ -254,12 +254,12 @@ TEST_CASE("Pages run out, nothing changes, a smaller call succeeds") {
   config["max_sequences"] = 1;
   const TestEngine engine(config);
   const int64_t a = engine.create();
-  fake_reset();
+  emulator_reset();
   CHECK(ServingCall(129).prefill(engine, {a}, {129}) == STRATUM_PAGES_EXHAUSTED);
   CHECK(message() == "needed 3 pages of 64 tokens, 2 free of 2");
   CHECK(engine.memory().pages_free == 2);
   CHECK(engine.length(a) == 0);
-  CHECK(fake_launch_count() == 0);
+  CHECK(emulator_launch_count() == 0);
   REQUIRE_STATUS(ServingCall(128).prefill(engine, {a}, {128}), STRATUM_OK);
   int64_t id = 0;
   CHECK(stratum_create(engine, &id) == STRATUM_PAGES_EXHAUSTED);
@@ -281,14 +281,14 @@ TEST_CASE("max_cached_tokens unique tokens always fit, whatever the forks") {
 
 TEST_CASE("Prefill and decode on a stream under capture raise; closing an engine leaves a capture whole") {
   const LeakCheck leaks;
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
   const TestEngine engine;
   const int64_t a = engine.create();
   {
     const TestEngine other;
     prefill_tokens(other, other.create(), 5);
-    REQUIRE(fake_stream_capture(stream, 1) == 1);
-    fake_reset();
+    REQUIRE(emulator_stream_capture(stream, 1) == 1);
+    emulator_reset();
     CHECK(ServingCall(1).decode(engine, {a}, {1}, stream) == STRATUM_DEVICE_ERROR);
     CHECK(std::string(stratum_error_argument()) == "stream");
     CHECK(ServingCall(1).prefill(engine, {a}, {1}, 0) == STRATUM_DEVICE_ERROR);  // the legacy stream is caught in it
@@ -296,22 +296,22 @@ TEST_CASE("Prefill and decode on a stream under capture raise; closing an engine
   }  // the other engine is closed during the capture
   const TestEngine built_meanwhile;
   // A full staging ring waits during the capture.
-  const uint64_t bystander = fake_stream_create(kDeviceSm90);
+  const uint64_t bystander = emulator_stream_create(kDeviceSm90);
   for (int i = 0; i < 10; ++i) {
     REQUIRE_STATUS(ServingCall(1).decode(engine, {a}, {1}, bystander), STRATUM_OK);
   }
-  CHECK(fake_stream_capture(stream, 0) == 1);
-  fake_stream_destroy(stream);
-  fake_stream_destroy(bystander);
+  CHECK(emulator_stream_capture(stream, 0) == 1);
+  emulator_stream_destroy(stream);
+  emulator_stream_destroy(bystander);
 }
 
 TEST_CASE("The caller's current context is as before after every call") {
   const LeakCheck leaks;
   for (const int device : {-1, kDeviceSm90, kDeviceSm80}) {
-    fake_set_current_device(device);
+    emulator_set_current_device(device);
     const auto unchanged = [&] {
-      CHECK(fake_current_device() == device);
-      CHECK(fake_context_depth() == (device < 0 ? 0 : 1));
+      CHECK(emulator_current_device() == device);
+      CHECK(emulator_context_depth() == (device < 0 ? 0 : 1));
     };
     {
       const TestEngine engine;
@@ -331,7 +331,7 @@ TEST_CASE("The caller's current context is as before after every call") {
     }
     unchanged();
   }
-  fake_set_current_device(-1);
+  emulator_set_current_device(-1);
 }
 
 TEST_CASE("Two devices: kernels are loaded and launched on the engine's own") {
@@ -339,7 +339,7 @@ TEST_CASE("Two devices: kernels are loaded and launched on the engine's own") {
   json config = standard_config();
   config["device"] = kDeviceSm80;
   const TestEngine engine(config), other;
-  fake_reset();
+  emulator_reset();
   prefill_tokens(engine, engine.create(), 3);
   CHECK(launch(0).device == kDeviceSm80);
   CHECK_THAT(launch(0).kernel, Catch::Contains("_sm80_"));
@@ -400,7 +400,7 @@ TEST_CASE("What an engine says about itself stays readable after other calls and
   CHECK(facts["config"]["head_dim"] == 64);
   CHECK(facts["config"]["memory_limit_bytes"] == nullptr);
   CHECK(facts["config"]["modes"] == json{"training", "prefill", "decode"});
-  CHECK(facts["device"]["name"] == "Fake GPU 0");
+  CHECK(facts["device"]["name"] == "Emulated GPU 0");
   CHECK(facts["device"]["compute_capability"] == "9.0");
   REQUIRE(facts["kernels"].size() == 8);
   CHECK(facts["kernels"][0]["operation"] == "forward");

@@ -219,13 +219,13 @@ void prefill_tokens(stratum_engine engine, int64_t id, int64_t tokens, uint64_t 
   REQUIRE_STATUS(ServingCall(tokens).prefill(engine, {id}, {tokens}, stream), STRATUM_OK);
 }
 
-fake_launch launch(int64_t index) {
-  fake_launch found{};
-  REQUIRE(fake_launch_get(index, &found) == 1);
+emulator_launch launch(int64_t index) {
+  emulator_launch found{};
+  REQUIRE(emulator_launch_get(index, &found) == 1);
   return found;
 }
 
-std::string mnemonic_of(const fake_launch& launch) {
+std::string mnemonic_of(const emulator_launch& launch) {
   const std::string name = launch.kernel;
   const size_t start = name.find('_') + 1;
   return name.substr(start, name.find("_sm") - start);
@@ -233,14 +233,14 @@ std::string mnemonic_of(const fake_launch& launch) {
 
 std::vector<std::string> launched() {
   std::vector<std::string> mnemonics;
-  for (int64_t i = 0; i < fake_launch_count(); ++i) mnemonics.push_back(mnemonic_of(launch(i)));
+  for (int64_t i = 0; i < emulator_launch_count(); ++i) mnemonics.push_back(mnemonic_of(launch(i)));
   return mnemonics;
 }
 
-Live Live::now() { return {fake_live("device"), fake_live("pinned"), fake_live("event")}; }
+Live Live::now() { return {emulator_live("device"), emulator_live("pinned"), emulator_live("event")}; }
 
 LeakCheck::LeakCheck() {
-  fake_reset();
+  emulator_reset();
   before_ = Live::now();
 }
 
@@ -250,8 +250,8 @@ LeakCheck::~LeakCheck() noexcept(false) {
   INFO("device " << after.device << ", was " << before_.device << "; pinned " << after.pinned << ", was "
                  << before_.pinned << "; events " << after.events << ", was " << before_.events);
   CHECK(after == before_);
-  INFO((fake_fault_count() > 0 ? fake_fault(0) : ""));
-  CHECK(fake_fault_count() == 0);
+  INFO((emulator_fault_count() > 0 ? emulator_fault(0) : ""));
+  CHECK(emulator_fault_count() == 0);
 }
 
 std::string message() { return stratum_error_message(); }

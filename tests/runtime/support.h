@@ -1,4 +1,4 @@
-// What the tests of the runtime share: a pack of made-up kernels, engines on the fake driver, arrays, checks for leaks.
+// What the tests of the runtime share: a pack of made-up kernels, engines on the emulator, arrays, checks for leaks.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 
 #include "abi/gated.h"
 #include "common/manifest.h"
-#include "fake_driver.h"
+#include "emulator.h"
 #include "stratum.h"
 
 namespace support {
 
 using nlohmann::json;
 
-// The devices of the fake driver in these tests (main.cpp).
+// The devices of the emulator in these tests (main.cpp).
 inline constexpr int kDeviceSm90 = 0, kDeviceSm80 = 1, kDeviceUnserved = 2;
 
 inline constexpr int32_t kTileM = 64;         // of every kernel of the pack
@@ -119,9 +119,9 @@ struct TrainingCall {
 void prefill_tokens(stratum_engine engine, int64_t id, int64_t tokens, uint64_t stream = 0);
 
 // The i-th recorded launch; its parameters as P.
-fake_launch launch(int64_t index);
+emulator_launch launch(int64_t index);
 template <typename P>
-P params(const fake_launch& launch) {
+P params(const emulator_launch& launch) {
   REQUIRE(launch.params_bytes == sizeof(P));
   P value;
   std::memcpy(&value, launch.params, sizeof(P));
@@ -129,10 +129,10 @@ P params(const fake_launch& launch) {
 }
 
 // The operation's short word in a made-up kernel's name: "fwd".
-std::string mnemonic_of(const fake_launch& launch);
+std::string mnemonic_of(const emulator_launch& launch);
 std::vector<std::string> launched();
 
-// Objects alive in the fake driver; modules stay loaded by design.
+// Objects alive in the emulator; modules stay loaded by design.
 struct Live {
   int64_t device, pinned, events;
 

@@ -18,13 +18,13 @@ json training_config() {
 // Expects an error naming `argument` and nothing launched, then that the engine still works.
 void check_refused(stratum_engine engine, const TrainingCall& call, stratum_status status,
                    const std::string& argument) {
-  fake_reset();
+  emulator_reset();
   const stratum_status got = call.forward(engine);
   INFO(message());
   CHECK(got == status);
   CHECK(std::string(stratum_error_argument()) == argument);
   CHECK(message().starts_with(argument + ": "));
-  CHECK(fake_launch_count() == 0);
+  CHECK(emulator_launch_count() == 0);
   REQUIRE_STATUS(TrainingCall(1, 3).forward(engine), STRATUM_OK);
 }
 
@@ -33,12 +33,12 @@ void check_refused(stratum_engine engine, const TrainingCall& call, stratum_stat
 TEST_CASE("Forward: one launch with the caller's arrays, strides and stream") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
   const TrainingCall call(3, 130);
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(call.forward(engine, stream), STRATUM_OK);
   REQUIRE(launched() == std::vector<std::string>{"fwd"});
-  const fake_launch launched_forward = launch(0);
+  const emulator_launch launched_forward = launch(0);
   CHECK(launched_forward.stream == stream);
   CHECK(launched_forward.grid[0] == 3 * 3 * 8);  // ceil(130 / 64) tiles, batch, heads
   CHECK(launched_forward.grid[1] == 1);
@@ -53,15 +53,15 @@ TEST_CASE("Forward: one launch with the caller's arrays, strides and stream") {
   CHECK((p.batch == 3 && p.seq_len == 130 && p.q_heads == 8 && p.kv_heads == 2));
   CHECK(p.softmax_scale_log2 == static_cast<float>(std::log2(std::exp(1.0)) / 8));
   CHECK(p.gate_half_scale == static_cast<float>(0.5 / std::sqrt(32.0)));
-  fake_stream_destroy(stream);
+  emulator_stream_destroy(stream);
 }
 
 TEST_CASE("Backward: dq, then dkv over the key/value heads, both on the caller's stream") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
   const TrainingCall call(2, 65);
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(call.backward(engine, stream), STRATUM_OK);
   REQUIRE(launched() == std::vector<std::string>{"bwd_dq", "bwd_dkv"});
   CHECK(launch(0).grid[0] == 2 * 2 * 8);
@@ -74,7 +74,7 @@ TEST_CASE("Backward: dq, then dkv over the key/value heads, both on the caller's
     CHECK(p.softmax_scale == 0.125f);
     CHECK(p.gate_scale == static_cast<float>(1 / std::sqrt(32.0)));
   }
-  fake_stream_destroy(stream);
+  emulator_stream_destroy(stream);
 }
 
 TEST_CASE("An empty batch and empty sequences succeed and launch nothing") {
@@ -85,7 +85,7 @@ TEST_CASE("An empty batch and empty sequences succeed and launch nothing") {
     REQUIRE_STATUS(call.forward(engine), STRATUM_OK);
     REQUIRE_STATUS(call.backward(engine), STRATUM_OK);
   }
-  CHECK(fake_launch_count() == 0);
+  CHECK(emulator_launch_count() == 0);
 }
 
 TEST_CASE("Misaligned addresses and strides are refused before any launch") {
@@ -125,7 +125,7 @@ TEST_CASE("Strides of axes of extent 1 do not matter; inputs may be expanded, ou
   call.k.view.stride[1] = -128;  // reversed views are views, to read and to write
   call.o.view.stride[1] = -8 * 64;
   REQUIRE_STATUS(call.forward(engine), STRATUM_OK);
-  CHECK(params<abi::GatedForwardParams>(launch(fake_launch_count() - 1)).k.token == -128);
+  CHECK(params<abi::GatedForwardParams>(launch(emulator_launch_count() - 1)).k.token == -128);
 }
 
 TEST_CASE("Outputs whose elements lie on one another are refused, whatever the order of their axes") {
@@ -225,26 +225,26 @@ TEST_CASE("Grids beyond one launch are refused") {
     array->view.stride[0] = array->view.stride[1] << 16;
   }
   CHECK(call.forward(engine) == STRATUM_SHAPE_ERROR);
-  CHECK(fake_launch_count() == 0);
+  CHECK(emulator_launch_count() == 0);
 }
 
 TEST_CASE("Training inside a capture queues launches and nothing else") {
   const LeakCheck leaks;
   const TestEngine engine(training_config());
-  const uint64_t stream = fake_stream_create(kDeviceSm90);
+  const uint64_t stream = emulator_stream_create(kDeviceSm90);
   const TrainingCall call(1, 64);
-  REQUIRE(fake_stream_capture(stream, 1) == 1);
-  fake_reset();
+  REQUIRE(emulator_stream_capture(stream, 1) == 1);
+  emulator_reset();
   REQUIRE_STATUS(call.forward(engine, stream), STRATUM_OK);
   REQUIRE_STATUS(call.backward(engine, stream), STRATUM_OK);
-  for (int64_t i = 0; fake_called(i) != nullptr; ++i) {
-    INFO(fake_called(i));
-    const std::string name = fake_called(i);
+  for (int64_t i = 0; emulator_called(i) != nullptr; ++i) {
+    INFO(emulator_called(i));
+    const std::string name = emulator_called(i);
     CHECK((name == "cuLaunchKernel" || name.starts_with("cuCtx")));
   }
   CHECK(launch(2).captured == 1);
-  CHECK(fake_stream_capture(stream, 0) == 1);
-  fake_stream_destroy(stream);
+  CHECK(emulator_stream_capture(stream, 0) == 1);
+  emulator_stream_destroy(stream);
 }
 
 TEST_CASE("Variants of a training kernel go by length and batch") {
@@ -260,7 +260,7 @@ TEST_CASE("Variants of a training kernel go by length and batch") {
   rows.push_back(longer);
   write_pack(folder.path(), rows);
   const TestEngine engine(training_config(), folder.path());
-  fake_reset();
+  emulator_reset();
   REQUIRE_STATUS(TrainingCall(1, 999).forward(engine), STRATUM_OK);
   REQUIRE_STATUS(TrainingCall(1, 1000).forward(engine), STRATUM_OK);
   CHECK(launch(0).grid[0] == 16 * 8);

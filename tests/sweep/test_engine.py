@@ -1,4 +1,4 @@
-"""An engine of the assembled folder takes a point's kernels, on the stand-in driver."""
+"""An engine of the assembled folder takes a point's kernels, on the emulator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.sweep.state import State
 from tools.sweep.sweep import Case, Shape
 
 SUBMISSION = ROOT / "build" / "submission"
-DRIVER = BUILD / "tests" / "fake_driver" / "libfakecuda.so"
+DRIVER = BUILD / "tools" / "emulator" / "libstratum_emulator.so"
 
 PROGRAM = """
 import json, pathlib, sys
@@ -51,7 +51,8 @@ def test_the_points_kernel_is_loaded_and_the_others_are_the_packs(
     compile_points(state, generator, ROOT, jobs=2)
     config = engine_config(step, Case("bfloat16", shape), (64, 32), shape)
     packs = [str(state.pack(point)) for point in state.points]
-    environment = {**os.environ, "STRATUM_DRIVER": str(DRIVER), "STRATUM_FAKE_CC": "9.0"}
+    emulator = {"STRATUM_DRIVER": str(DRIVER), "STRATUM_EMULATOR_CC": "9.0", "STRATUM_EMULATOR_EXECUTE": "0"}
+    environment = {**os.environ, **emulator}
     command = [sys.executable, "-c", PROGRAM, json.dumps({**config, "device": 0}), *packs]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

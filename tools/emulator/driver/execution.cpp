@@ -1,7 +1,7 @@
 // The emulator's launches: the cubin that a module was loaded from leads, by its hash, to the pack's PTX of the kernel.
 //
 // The pack is the folder that STRATUM_EMULATOR_PACK names, else `cubins` beside the libstratum.so that is loaded.
-#include "execution.h"
+#include "driver/execution.h"
 
 #include <link.h>
 
@@ -19,10 +19,8 @@
 #include "common/zstd_codec.h"
 #include "machine/run.h"
 
-namespace fake {
+namespace stratum::emulator::driver {
 namespace {
-
-namespace emulator = stratum::emulator;
 
 constexpr int kLaunchFailed = 719;
 
@@ -61,7 +59,7 @@ const emulator::Kernel& kernel_of(const Module& module) {
 }  // namespace
 
 int execute(State& s, const Function& function, const Launch& launch) {
-  if (launch.captured) return kSuccess;
+  if (!s.execute || launch.captured) return kSuccess;
   try {
     const emulator::Kernel& kernel = kernel_of(*function.module);
     if (launch.params.size() != kernel.parameter_bytes()) {
@@ -86,4 +84,4 @@ int execute(State& s, const Function& function, const Launch& launch) {
   }
 }
 
-}  // namespace fake
+}  // namespace stratum::emulator::driver

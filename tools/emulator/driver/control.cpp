@@ -1,13 +1,13 @@
-// What tests ask of the fake driver: fake_driver.h.
+// What tests ask of the emulator: emulator.h.
 #include <algorithm>
 #include <cstring>
 
-#include "fake_driver.h"
-#include "state.h"
+#include "driver/emulator.h"
+#include "driver/state.h"
 
 namespace {
 
-using namespace fake;
+using namespace stratum::emulator::driver;
 
 int64_t count_memory(const State& s, bool pinned) {
   return std::ranges::count_if(s.memory,
@@ -18,7 +18,7 @@ int64_t count_memory(const State& s, bool pinned) {
 
 extern "C" {
 
-void fake_reset(void) {
+void emulator_reset(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.launches.clear();
@@ -27,7 +27,7 @@ void fake_reset(void) {
   s.fail_in = 0;
 }
 
-void fake_fail(const char* function, int64_t nth, int32_t code) {
+void emulator_fail(const char* function, int64_t nth, int32_t code) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.fail_function = function;
@@ -35,7 +35,7 @@ void fake_fail(const char* function, int64_t nth, int32_t code) {
   s.fail_code = code;
 }
 
-int64_t fake_calls(const char* function) {
+int64_t emulator_calls(const char* function) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   int64_t calls = 0;
@@ -45,20 +45,20 @@ int64_t fake_calls(const char* function) {
   return calls;
 }
 
-const char* fake_called(int64_t index) {
+const char* emulator_called(int64_t index) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (index < 0 || index >= static_cast<int64_t>(s.calls.size())) return nullptr;
   return std::next(s.calls.begin(), index)->first.c_str();
 }
 
-int64_t fake_launch_count(void) {
+int64_t emulator_launch_count(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int64_t>(s.launches.size());
 }
 
-int32_t fake_launch_get(int64_t index, fake_launch* launch) {
+int32_t emulator_launch_get(int64_t index, emulator_launch* launch) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (index < 0 || index >= static_cast<int64_t>(s.launches.size())) return 0;
@@ -75,7 +75,7 @@ int32_t fake_launch_get(int64_t index, fake_launch* launch) {
   return 1;
 }
 
-int64_t fake_live(const char* kind) {
+int64_t emulator_live(const char* kind) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const std::string_view name = kind;
@@ -86,7 +86,7 @@ int64_t fake_live(const char* kind) {
   return -1;
 }
 
-int64_t fake_live_bytes(void) {
+int64_t emulator_live_bytes(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   int64_t bytes = 0;
@@ -96,26 +96,26 @@ int64_t fake_live_bytes(void) {
   return bytes;
 }
 
-int64_t fake_fault_count(void) {
+int64_t emulator_fault_count(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int64_t>(s.faults.size());
 }
 
-const char* fake_fault(int64_t index) {
+const char* emulator_fault(int64_t index) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (index < 0 || index >= static_cast<int64_t>(s.faults.size())) return nullptr;
   return s.faults[static_cast<size_t>(index)].c_str();
 }
 
-int64_t fake_copies_in_flight(void) {
+int64_t emulator_copies_in_flight(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int64_t>(s.copies.size());
 }
 
-uint64_t fake_stream_create(int32_t device) {
+uint64_t emulator_stream_create(int32_t device) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   auto* stream = new Stream{device, s.next_stream_id++, {}};
@@ -123,7 +123,7 @@ uint64_t fake_stream_create(int32_t device) {
   return reinterpret_cast<uint64_t>(stream);
 }
 
-void fake_stream_destroy(uint64_t handle) {
+void emulator_stream_destroy(uint64_t handle) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   auto* stream = reinterpret_cast<Stream*>(handle);
@@ -134,7 +134,7 @@ void fake_stream_destroy(uint64_t handle) {
   delete stream;
 }
 
-int32_t fake_stream_capture(uint64_t handle, int32_t begin) {
+int32_t emulator_stream_capture(uint64_t handle, int32_t begin) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   auto* stream = reinterpret_cast<Stream*>(handle);
@@ -151,7 +151,7 @@ int32_t fake_stream_capture(uint64_t handle, int32_t begin) {
   return whole ? 1 : 0;
 }
 
-void fake_set_current_device(int32_t device) {
+void emulator_set_current_device(int32_t device) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   auto& contexts = thread_state().contexts;
@@ -160,12 +160,12 @@ void fake_set_current_device(int32_t device) {
   s.initialized = true;
 }
 
-int32_t fake_current_device(void) {
+int32_t emulator_current_device(void) {
   const auto& contexts = thread_state().contexts;
   return contexts.empty() ? -1 : contexts.back()->device;
 }
 
-int64_t fake_context_depth(void) { return static_cast<int64_t>(thread_state().contexts.size()); }
+int64_t emulator_context_depth(void) { return static_cast<int64_t>(thread_state().contexts.size()); }
 
 int32_t stratum_driver_host_memory(void) { return 1; }
 

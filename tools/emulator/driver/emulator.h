@@ -1,13 +1,13 @@
-/* A library with libcuda's names for tests of the runtime: it allocates and records, and runs no kernel.
+/* libstratum_emulator.so: a library with libcuda's names, and what tests ask of it.
  *
- * Device memory is host memory. Copies and memsets happen at once; a kernel launch is checked and recorded. The library
- * is stricter than a driver: whatever a program must not do is refused and noted as a fault (fake_fault).
+ * Device memory is host memory. Copies and memsets happen at once; a kernel launch is checked, recorded and run. The
+ * library is stricter than a driver: whatever a program must not do is refused and noted as a fault (emulator_fault).
  *
- * Environment, read when the library is loaded: STRATUM_FAKE_CC, the compute capabilities of the devices, one each:
- * "9.0" (the default), "8.0,9.0".
+ * Environment, read at the first call: STRATUM_EMULATOR_CC, the compute capabilities of the devices, one each:
+ * "8.0" (the default), "8.0,9.0". STRATUM_EMULATOR_EXECUTE=0: launches are checked and recorded, nothing is run.
  */
-#ifndef STRATUM_FAKE_DRIVER_H_
-#define STRATUM_FAKE_DRIVER_H_
+#ifndef STRATUM_EMULATOR_H_
+#define STRATUM_EMULATOR_H_
 
 #include <stdint.h>
 
@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* A recorded launch. Pointers are valid until fake_reset. */
-typedef struct fake_launch {
+/* A recorded launch. Pointers are valid until emulator_reset. */
+typedef struct emulator_launch {
   const char* kernel;
   const void* params; /* a copy of the parameter struct */
   int64_t params_bytes;
@@ -26,50 +26,50 @@ typedef struct fake_launch {
   uint32_t shared_bytes;
   int32_t device;
   int32_t captured; /* 1 if the stream was being captured */
-} fake_launch;
+} emulator_launch;
 
 /* Forgets launches, call counts, faults and the call to fail. Live objects stay. */
-void fake_reset(void);
+void emulator_reset(void);
 
 /* The `nth` call (1 is the next one) of a function, by its exported name, fails with a CUDA error code. nth 0: none
  * fails any more. */
-void fake_fail(const char* function, int64_t nth, int32_t code);
+void emulator_fail(const char* function, int64_t nth, int32_t code);
 
 /* Calls of a function since the last reset, failed ones included; of all functions for null. */
-int64_t fake_calls(const char* function);
+int64_t emulator_calls(const char* function);
 
 /* The name of the i-th distinct function called since the last reset, or null past the last. */
-const char* fake_called(int64_t index);
+const char* emulator_called(int64_t index);
 
-int64_t fake_launch_count(void);
+int64_t emulator_launch_count(void);
 /* Copies the i-th launch; 0 if there is none. */
-int32_t fake_launch_get(int64_t index, fake_launch* launch);
+int32_t emulator_launch_get(int64_t index, emulator_launch* launch);
 
 /* Objects alive of a kind: "device" and "pinned" allocations, "event", "module"; -1 for another word. */
-int64_t fake_live(const char* kind);
+int64_t emulator_live(const char* kind);
 /* Bytes of live device allocations. */
-int64_t fake_live_bytes(void);
+int64_t emulator_live_bytes(void);
 
 /* What the program did wrong: unknown or dead handles, a double free, a launch whose parameters point into freed
  * memory, page-locked memory written while a copy from it may be running, a call in a forked process, ... */
-int64_t fake_fault_count(void);
-const char* fake_fault(int64_t index); /* null past the last */
+int64_t emulator_fault_count(void);
+const char* emulator_fault(int64_t index); /* null past the last */
 
 /* Copies from page-locked memory that nobody has waited for yet. */
-int64_t fake_copies_in_flight(void);
+int64_t emulator_copies_in_flight(void);
 
 /* Makes a stream on a device, and ends it. */
-uint64_t fake_stream_create(int32_t device);
-void fake_stream_destroy(uint64_t stream);
+uint64_t emulator_stream_create(int32_t device);
+void emulator_stream_destroy(uint64_t stream);
 /* Begins (1) or ends (0) a capture of the stream, in global mode, by the calling thread. Ending returns 0 if the
  * capture was broken by a call that is not allowed during one. */
-int32_t fake_stream_capture(uint64_t stream, int32_t begin);
+int32_t emulator_stream_capture(uint64_t stream, int32_t begin);
 
 /* Makes a device's primary context current on this thread (replacing the current one); -1: no context. */
-void fake_set_current_device(int32_t device);
+void emulator_set_current_device(int32_t device);
 /* The device of this thread's current context, or -1; and how many contexts are on its stack. */
-int32_t fake_current_device(void);
-int64_t fake_context_depth(void);
+int32_t emulator_current_device(void);
+int64_t emulator_context_depth(void);
 
 /* What libcuda lacks: tells the runtime that device memory is host memory. Returns 1. */
 int32_t stratum_driver_host_memory(void);
@@ -78,4 +78,4 @@ int32_t stratum_driver_host_memory(void);
 }
 #endif
 
-#endif /* STRATUM_FAKE_DRIVER_H_ */
+#endif /* STRATUM_EMULATOR_H_ */

@@ -1,12 +1,13 @@
-#include "state.h"
+#include "driver/state.h"
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
-namespace fake {
+namespace stratum::emulator::driver {
 
 int Device::max_dynamic_shared() const {
   if (major == 8 && minor == 0) return 166912;
@@ -14,13 +15,20 @@ int Device::max_dynamic_shared() const {
 }
 
 State::State() : process(getpid()) {
-  const char* capabilities = std::getenv("STRATUM_FAKE_CC");
-  std::istringstream list(capabilities != nullptr ? capabilities : "9.0");
+  const char* chosen = std::getenv("STRATUM_EMULATOR_EXECUTE");
+  const std::string_view execution = chosen != nullptr ? chosen : "1";
+  if (execution != "0" && execution != "1") {
+    std::fprintf(stderr, "emulator: STRATUM_EMULATOR_EXECUTE: expected 0 or 1, got '%s'\n", chosen);
+    std::abort();
+  }
+  execute = execution == "1";
+  const char* capabilities = std::getenv("STRATUM_EMULATOR_CC");
+  std::istringstream list(capabilities != nullptr ? capabilities : "8.0");
   for (std::string item; std::getline(list, item, ',');) {
     const int ordinal = static_cast<int>(devices.size());
     auto device = std::make_unique<Device>();
     if (std::sscanf(item.c_str(), "%d.%d", &device->major, &device->minor) != 2) {
-      std::fprintf(stderr, "fake driver: STRATUM_FAKE_CC has %s, expected MAJOR.MINOR\n", item.c_str());
+      std::fprintf(stderr, "emulator: STRATUM_EMULATOR_CC has %s, expected MAJOR.MINOR\n", item.c_str());
       std::abort();
     }
     device->context.device = ordinal;
@@ -31,7 +39,7 @@ State::State() : process(getpid()) {
 }
 
 void State::fault(std::string text) {
-  std::fprintf(stderr, "fake driver: %s\n", text.c_str());
+  std::fprintf(stderr, "emulator: %s\n", text.c_str());
   faults.push_back(std::move(text));
 }
 
@@ -59,4 +67,4 @@ ThreadState& thread_state() {
   return instance;
 }
 
-}  // namespace fake
+}  // namespace stratum::emulator::driver

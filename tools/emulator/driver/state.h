@@ -1,4 +1,4 @@
-// The objects of the fake driver.
+// The objects of the emulator.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace fake {
+namespace stratum::emulator::driver {
 
 enum Result : int {
   kSuccess = 0,
@@ -110,6 +110,7 @@ struct State {
   std::mutex mutex;
   pid_t process;
   bool initialized = false;
+  bool execute = true;  // kernels are run
   std::vector<std::unique_ptr<Device>> devices;
   std::map<uintptr_t, Allocation> memory;  // by first byte
   std::set<Module*> modules;
@@ -142,4 +143,4 @@ struct ThreadState {
 };
 ThreadState& thread_state();
 
-}  // namespace fake
+}  // namespace stratum::emulator::driver

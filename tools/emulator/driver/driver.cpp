@@ -6,12 +6,12 @@
 #include <cstring>
 #include <string>
 
-#include "execution.h"
-#include "state.h"
+#include "driver/execution.h"
+#include "driver/state.h"
 
 namespace {
 
-using namespace fake;
+using namespace stratum::emulator::driver;
 
 // Runs the body of an exported function: counts the call, fails it if a test asked for that, refuses it where no
 // function may be called.
@@ -217,7 +217,7 @@ Result cuGetErrorName(int code, const char** name) {
 
 Result cuGetErrorString(int code, const char** text) {
   const char* name = nullptr;
-  *text = cuGetErrorName(code, &name) == kSuccess ? "a failure of the fake driver" : nullptr;
+  *text = cuGetErrorName(code, &name) == kSuccess ? "a failure of the emulator" : nullptr;
   return *text != nullptr ? kSuccess : kInvalidValue;
 }
 
@@ -238,7 +238,7 @@ Result cuDeviceGet(int* device, int ordinal) {
 
 Result cuDeviceGetName(char* name, int bytes, int device) {
   return call("cuDeviceGetName", [&](State&) {
-    std::strncpy(name, ("Fake GPU " + std::to_string(device)).c_str(), static_cast<size_t>(bytes) - 1);
+    std::strncpy(name, ("Emulated GPU " + std::to_string(device)).c_str(), static_cast<size_t>(bytes) - 1);
     name[bytes - 1] = '\0';
     return kSuccess;
   });

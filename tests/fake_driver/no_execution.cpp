@@ -1,7 +1,0 @@
-#include "execution.h"
-
-namespace fake {
-
-int execute(State&, const Function&, const Launch&) { return kSuccess; }
-
-}  // namespace fake
