@@ -80,8 +80,10 @@ TEST_CASE("lanes return in a branch and the others go on") {
 
 TEST_CASE("what needs the whole warp is a fault on one side of a branch") {
   using Catch::Contains;
-  CHECK_THAT(fault_of("setp.lt.u32 %p0, %tid, 16; @%p0 bra JOIN;\nbar.sync 0;\nJOIN: ret;"),
-             Contains("test, PTX line 11: lanes 0xffff0000 execute it, expected 0xffffffff (block 0, 0, 0, warp 0)"));
+  CHECK_THAT(
+      fault_of("setp.lt.u32 %p0, %tid, 16; @%p0 bra JOIN;\nbar.sync 0;\nJOIN: ret;"),
+      Contains(
+          "test, PTX line 11: converged: lanes 0xffff0000 execute it, expected 0xffffffff (block 0, 0, 0, warp 0)"));
   CHECK_THAT(fault_of("setp.lt.u32 %p0, %tid, 16;\n@%p0 bra.uni JOIN; mov.u32 %r0, 1; JOIN: ret;"),
              Contains("line 11"));
 }

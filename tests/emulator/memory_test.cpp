@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "machine/memory_map.h"
 #include "support.h"
 
 namespace stratum::emulator {
@@ -187,25 +188,47 @@ TEST_CASE("accesses that no memory can serve are faults") {
   CHECK(fault_of("mov.u32 %r1, dynamic; ld.shared.u32 %r0, [%r1+60];", one) == "");
 }
 
-TEST_CASE("the launch's owner of memory is asked about every access") {
+TEST_CASE("with checks, global memory is what the map has") {
   std::vector<uint32_t> memory(64);
-  const uint64_t first = reinterpret_cast<uint64_t>(memory.data()), end = first + 128;
-  Options options{.threads = 1};
-  options.valid = [&](uint64_t address, uint64_t bytes, bool write, std::string* why) {
-    if (write && address >= first && address + bytes <= end) return true;
-    *why = write ? "beyond 'memory'" : "nobody reads";
-    return false;
-  };
-  const uint64_t parameters[] = {0, first};
-  const auto run_it = [&](const std::string& body, uint32_t threads) {
+  const uint64_t first = reinterpret_cast<uint64_t>(memory.data());
+  std::vector<uint8_t> state(128, kUnwritten);
+  const auto run_it = [&](Region region, const std::string& body, uint32_t threads) {
+    MemoryMap map;
+    region.first = first, region.bytes = 128;
+    map.add_array(region);
+    map.prepare();
+    const uint64_t parameters[] = {0, first};
     run(Kernel::load(module_of("mul.wide.u32 %rd0, %tid, 4; add.s64 %rd0, %out, %rd0;\n" + body), "test"),
-        {.block = {threads, 1, 1}, .parameters = parameters, .options = options});
+        {.block = {threads, 1, 1},
+         .parameters = parameters,
+         .options = {.checks = true, .threads = 1, .memory = &map}});
   };
   using Catch::Contains;
-  CHECK_NOTHROW(run_it("st.global.u32 [%rd0], %tid;", 32));
-  CHECK_THROWS_WITH(run_it("st.global.u32 [%rd0], %tid;", 33),
-                    Contains("write of 4 bytes") && Contains("lane 0: beyond 'memory'") && Contains("warp 1"));
-  CHECK_THROWS_WITH(run_it("ld.global.u32 %r0, [%rd0];", 1), Contains("read of 4 bytes") && Contains("nobody reads"));
+  const Region o{.name = "o", .first = 0, .bytes = 0, .axes = {}, .writable = true, .freed = false, .state = nullptr};
+  Region fresh = o, input = o, gone = o, rows = o;
+  fresh.state = state.data();
+  input.writable = false;
+  gone.freed = true;
+  rows.axes = {{2, 64}, {12, 4}};
+  const std::string store = "st.global.u32 [%rd0], %tid;", load = "ld.global.u32 %r0, [%rd0];";
+  CHECK_NOTHROW(run_it(o, store + load, 32));
+  CHECK_THROWS_WITH(run_it(o, store, 33), Contains("bounds: write of 4 bytes") && Contains("lane 0: 0 bytes behind") &&
+                                              Contains("the end of o (128 bytes)") && Contains("warp 1"));
+  CHECK_THROWS_WITH(run_it(input, store, 32), Contains("bounds") && Contains("byte 0 of o, lane 0: it is an input"));
+  CHECK_THROWS_WITH(run_it(gone, load, 32), Contains("freed: read of 4 bytes") && Contains("o was freed"));
+  CHECK_NOTHROW(run_it(rows, store, 12));
+  CHECK_THROWS_WITH(run_it(rows, store, 13), Contains("48 bytes into o (128 bytes), between its elements"));
+  // What nobody wrote may be read and moved, but not used; what is written stays so for later launches.
+  CHECK_NOTHROW(run_it(fresh, load + "mov.b32 %r1, %r0;", 32));
+  CHECK_THROWS_WITH(run_it(fresh, load + "\nadd.s32 %r1, %r0, 1;", 32),
+                    Contains("line 12: unwritten") && Contains("read at line 11: byte 124 of o, which nobody wrote"));
+  CHECK_NOTHROW(run_it(fresh, store, 31));
+  CHECK_NOTHROW(run_it(fresh, load + "add.s32 %r1, %r0, 1;", 31));
+  CHECK_THROWS_WITH(run_it(fresh, load + "add.s32 %r1, %r0, 1;", 32), Contains("unwritten") && Contains("lane 31"));
+  state[8] = kReleased;
+  CHECK_THROWS_WITH(run_it(fresh, load + "add.s32 %r1, %r0, 1;", 31), Contains("byte 8 of o, which was given back"));
+  CHECK_THROWS_WITH(run_it(fresh, store, 31),
+                    Contains("freed") && Contains("byte 8 of o, lane 2: they were given back"));
 }
 
 }  // namespace stratum::emulator

@@ -93,7 +93,8 @@ TEST_CASE("a fault has its parts") {
     CHECK(fault.kernel == "test");
     CHECK(fault.line == 12);
     CHECK_THAT(fault.text, Contains("not a multiple of 4"));
-    CHECK(fault.what() == "test, PTX line 12: " + fault.text);
+    CHECK(fault.check == Check::Misaligned);
+    CHECK(fault.what() == "test, PTX line 12: misaligned: " + fault.text);
   }
 }
 

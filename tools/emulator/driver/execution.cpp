@@ -5,6 +5,7 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -70,12 +71,7 @@ int execute(State& s, const Function& function, const Launch& launch) {
     emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
-    run.options.valid = [&s](uint64_t address, uint64_t, bool, std::string* why) {
-      const Allocation* allocation = s.find(address);
-      if (allocation == nullptr || allocation->live) return true;  // memory that the driver didn't give is the caller's
-      *why = "the memory there was freed";
-      return false;
-    };
+    run.options.checks = true;
     emulator::run(kernel, run);
     return kSuccess;
   } catch (const std::exception& error) {

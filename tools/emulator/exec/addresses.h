@@ -3,7 +3,6 @@
 
 #include "exec/lanes.h"
 #include "exec/trap.h"
-#include "machine/options.h"
 
 namespace stratum::emulator::STRATUM_EMULATOR_ISA {
 
@@ -16,11 +15,10 @@ struct Places {
 // Checks each lane's access of `bytes`, which must be aligned to `align`, at the address in `address_row`, and finds
 // its place in the host's memory. `which` counts the step's addresses.
 template <Space space>
-[[gnu::always_inline]] inline void find_places(Warp& warp, const Step& step, uint32_t address_row, int which,
-                                               uint64_t bytes, uint64_t align, bool write, uint32_t lanes,
-                                               Places& places) {
+[[gnu::always_inline]] inline void find_unwatched_places(Warp& warp, const Step& step, uint32_t address_row, int which,
+                                                         uint64_t bytes, uint64_t align, uint32_t lanes,
+                                                         uint64_t* address, Places& places) {
   const uint64_t offset = static_cast<uint64_t>(step.offset[which]);
-  uint64_t address[kLanes];
   if (step.wide[which]) {
     const uint64_t* from = row<uint64_t>(warp, address_row);
     for (uint32_t lane = 0; lane < kLanes; ++lane) address[lane] = from[lane] + offset;
@@ -41,12 +39,21 @@ template <Space space>
       trap_access(warp, space, address[lane], bytes, align, lane);
     }
     if constexpr (space == Space::Global) {
-      if (warp.options->valid) ask_valid(warp, address[lane], bytes, write, lane);
       places.of[lane] = reinterpret_cast<std::byte*>(address[lane]);
     } else {
       places.of[lane] = base + at;
     }
   });
+}
+
+// The same, and tells the watch, if there is one, that the lanes read or write there.
+template <Space space>
+[[gnu::always_inline]] inline void find_places(Warp& warp, const Step& step, uint32_t address_row, int which,
+                                               uint64_t bytes, uint64_t align, bool write, uint32_t lanes,
+                                               Places& places) {
+  uint64_t address[kLanes];
+  find_unwatched_places<space>(warp, step, address_row, which, bytes, align, lanes, address, places);
+  if (warp.watch) tell_watch(warp, space, write, address, static_cast<uint32_t>(bytes), lanes);
 }
 
 }  // namespace stratum::emulator::STRATUM_EMULATOR_ISA

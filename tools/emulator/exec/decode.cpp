@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "exec/control.h"
@@ -41,6 +42,10 @@ class Decoder {
     const std::vector<uint32_t> points = reconvergence_points(flow_);
     for (size_t i = 0; i < points.size(); ++i) program_.steps[i].reconverge = points[i];
     file_.describe(program_);
+    for (Step& step : program_.steps) {
+      step.guard_cell = program_.cell_of(step.guard);
+      for (size_t i = 0; i < step.operands; ++i) step.cell[i] = program_.cell_of(step.row[i]);
+    }
     return std::move(program_);
   }
 
@@ -163,8 +168,11 @@ class Decoder {
       for (size_t j = 0; j < wanted[i].letters.size(); ++j) {
         const Operand& one = wanted[i].vector ? operand.elements[j] : operand;
         place(wanted[i].letters[j], one, step, rows++, addresses);
+        step.writes += wanted[i].destination;
       }
     }
+    step.operands = static_cast<uint8_t>(rows);
+    describe_data_flow(instruction.opcode, step);
     describe_flow(instruction, step);
     return step;
   }
@@ -235,6 +243,21 @@ class Decoder {
     const auto found = entry_.labels.find(name);
     if (found == entry_.labels.end()) throw ParseError(line_, "no label '" + name + "'");
     return static_cast<uint32_t>(found->second);
+  }
+
+  static void describe_data_flow(std::string_view opcode, Step& step) {
+    if (opcode.starts_with("mov.")) step.flow = DataFlow::Move;
+    if (opcode.starts_with("selp.")) step.flow = DataFlow::Select;
+    if (opcode.starts_with("ld.")) step.flow = DataFlow::Load;
+    if (opcode.starts_with("st.")) step.flow = DataFlow::Store;
+    if (opcode.starts_with("stmatrix.")) step.flow = DataFlow::StoreMatrix;
+    if (opcode.starts_with("ldmatrix.")) {
+      step.flow = opcode.find(".trans") == opcode.npos ? DataFlow::LoadMatrix : DataFlow::LoadMatrixTransposed;
+    }
+    if (step.flow == DataFlow::Load || step.flow == DataFlow::Store) {
+      const std::string_view bits = opcode.substr(opcode.find_last_not_of("0123456789") + 1);
+      step.element_bytes = static_cast<uint8_t>(std::atoi(bits.data()) / 8);
+    }
   }
 
   void describe_flow(const ptx::Instruction& instruction, const Step& step) {

@@ -3,6 +3,7 @@
 #include "exec/paths.h"
 #include "exec/trap.h"
 #include "machine/barriers.h"
+#include "machine/watch.h"
 
 namespace stratum::emulator {
 namespace {
@@ -12,7 +13,7 @@ uint32_t uniform(Warp& warp, uint32_t offset, uint32_t lanes, const char* what) 
   const uint32_t* row = reinterpret_cast<const uint32_t*>(warp.registers + offset);
   const uint32_t value = row[__builtin_ctz(lanes)];
   for_each_lane(lanes, [&](uint32_t lane) {
-    if (row[lane] != value) throw Trap(std::string(what) + " differs between lanes");
+    if (row[lane] != value) throw Trap(Check::Converged, std::string(what) + " differs between lanes");
   });
   return value;
 }
@@ -36,15 +37,16 @@ void at_barrier(Warp& warp, const Step& step, uint32_t lanes) {
   uint32_t threads = kEveryThread;
   if (count == Count::Given) {
     threads = uniform(warp, step.row[1], lanes, "the barrier's count of threads");
-    if (threads == 0) throw Trap("a barrier for 0 threads");
+    if (threads == 0) throw Trap(Check::Barrier, "a barrier for 0 threads");
   }
   warp.barriers->arrive(warp, number, threads, kWaits);
 }
 
-// Lanes of a warp run together, so there is nothing to do but to see that they do.
+// Lanes of a warp run together: there is nothing to do but to see that they do, and that their accesses are in order.
 void sync_warp(Warp& warp, const Step& step, uint32_t lanes) {
   const uint32_t named = uniform(warp, step.row[0], lanes, "the mask of lanes") & warp.live;
   if (lanes != named) trap_not_converged(warp, lanes, named);
+  if (warp.watch) warp.watch->order().sync_lanes(warp.index);
 }
 
 const Form kForms[] = {

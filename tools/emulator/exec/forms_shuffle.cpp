@@ -28,7 +28,7 @@ void shuffle(Warp& warp, const Step& step, uint32_t lanes) {
     const bool within = source <= last;
     inside |= static_cast<uint32_t>(within) << lane;
     if (within && !(lanes >> source & 1)) {
-      throw Trap(fmt::format("lane {} reads lane {}, which does not take part", lane, source));
+      throw Trap(Check::Converged, fmt::format("lane {} reads lane {}, which does not take part", lane, source));
     }
     row(0)[lane] = a[within ? source : lane];
   });

@@ -32,6 +32,9 @@ inline constexpr uint64_t kSharedBase = 1024;
 // The place after the last step, where lanes that return would meet.
 inline constexpr uint32_t kEnd = 0xffffffffu;
 
+// What becomes of values that nobody wrote: what a step does with its operands apart from computing with them.
+enum class DataFlow : uint8_t { Use, Move, Select, Load, LoadMatrix, LoadMatrixTransposed, Store, StoreMatrix };
+
 struct Step {
   Handler run = nullptr;
   uint32_t guard = kTrue;   // a predicate
@@ -43,6 +46,12 @@ struct Step {
   uint32_t target = 0;      // of a branch: the step it leads to,
   uint32_t reconverge = 0;  // and where the lanes that do and don't take it meet again
   int line = 0;
+  // For checks: the operands, results first, by their cells (Program::cell_of).
+  DataFlow flow = DataFlow::Use;
+  uint8_t writes = 0, operands = 0;
+  uint8_t element_bytes = 0;  // of a load or store: the bytes of memory that one register stands for
+  uint16_t guard_cell = 0;
+  uint16_t cell[kMaxOperands] = {};
 };
 
 enum class Special { TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ, Laneid };
@@ -65,6 +74,14 @@ struct Program {
   std::vector<SpecialRow> specials;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;  // dynamic shared memory follows
+  uint32_t predicate_bytes = 0;      // of the register file, before the first row
+  uint32_t cells = 0;
+
+  // Registers are numbered for what is known of them: predicates, then rows (a 64-bit register takes two numbers).
+  uint16_t cell_of(uint32_t offset) const {
+    return static_cast<uint16_t>(
+        offset < predicate_bytes ? offset / 4 : predicate_bytes / 4 + (offset - predicate_bytes) / (4 * kLanes));
+  }
 };
 
 }  // namespace stratum::emulator

@@ -12,7 +12,8 @@ constexpr uint32_t kRowBytes = 4 * kLanes;
 RegisterFile::RegisterFile(const ptx::Entry& entry) : entry_(entry) {
   const auto predicates = std::count_if(entry.registers.begin(), entry.registers.end(),
                                         [](const auto& one) { return one.second == "pred"; });
-  bytes_ = (predicate_bytes_ + 4 * static_cast<uint32_t>(predicates) + kRowBytes - 1) / kRowBytes * kRowBytes;
+  rows_begin_ = (predicate_bytes_ + 4 * static_cast<uint32_t>(predicates) + kRowBytes - 1) / kRowBytes * kRowBytes;
+  bytes_ = rows_begin_;
 }
 
 char RegisterFile::letter_of(const std::string& name) const {
@@ -58,6 +59,8 @@ void RegisterFile::describe(Program& program) const {
   for (const auto& [constant, row] : constants_) program.constants.push_back({row, constant.first, constant.second});
   for (const auto& [special, row] : specials_) program.specials.push_back({row, special});
   program.register_bytes = bytes_;
+  program.predicate_bytes = rows_begin_;
+  program.cells = rows_begin_ / 4 + (bytes_ - rows_begin_) / kRowBytes;
 }
 
 }  // namespace stratum::emulator

@@ -31,7 +31,8 @@ class RegisterFile {
 
   const ptx::Entry& entry_;
   uint32_t predicate_bytes_ = 8;  // kTrue and kFalse
-  uint32_t bytes_;                // with all rows so far; predicates come before them
+  uint32_t rows_begin_;           // predicates come before them
+  uint32_t bytes_;                // with all rows so far
   std::map<std::string, uint32_t> registers_;
   std::map<std::pair<uint64_t, bool>, uint32_t> constants_;
   std::map<Special, uint32_t> specials_;

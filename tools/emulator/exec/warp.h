@@ -11,6 +11,7 @@ namespace stratum::emulator {
 
 class AsyncCopies;
 class Barriers;
+class Watch;
 struct Options;
 
 // Lanes that wait while others run: they go on at `pc` when the path above them has come to its own `reconverge`.
@@ -34,9 +35,19 @@ struct Warp {
   const Step* step = nullptr;  // the last step that ran
   std::vector<Path> suspended;
   bool waiting = false;  // at a barrier
+  uint64_t seed = 0;     // of random()
 
+  Watch* watch = nullptr;  // null: nobody looks
   AsyncCopies* copies = nullptr;
   Barriers* barriers = nullptr;
+
+  // The next of a sequence that `seed` began (splitmix64).
+  uint32_t random() {
+    uint64_t z = seed += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return static_cast<uint32_t>(z >> 32);
+  }
 };
 
 }  // namespace stratum::emulator

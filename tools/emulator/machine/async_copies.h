@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/program.h"
+#include "exec/warp.h"
 
 namespace stratum::emulator {
 
@@ -17,25 +17,26 @@ class AsyncCopies {
     std::byte* to;
     const std::byte* from;
     uint32_t bytes, from_bytes;
+    uint64_t address = 0;    // of `to` in shared memory
+    uint32_t undefined = 0;  // a bit for each byte read that nobody wrote
   };
-
-  static void perform(const Copy& copy);
 
   void clear();
 
-  // Holds a copy back, as a part of the lane's next group; its place in shared memory is poisoned.
-  void issue(uint32_t lane, const Copy& copy);
+  // Takes a copy as a part of the lane's next group. Unless it arrives now, its place in shared memory is poisoned.
+  void issue(uint32_t lane, const Copy& copy, bool arrives);
 
   // Closes the group of each of the lanes.
   void commit(uint32_t lanes);
 
-  // Performs what the lanes have issued but for their latest `but` groups.
-  void wait(uint32_t lanes, uint32_t but);
+  // What the lanes have issued has arrived, but for their latest `but` groups.
+  void wait(const Warp& warp, uint32_t lanes, uint32_t but);
 
  private:
   struct Pending {
     Copy copy;
     uint64_t group;
+    bool arrived;
   };
   std::array<std::vector<Pending>, kLanes> pending_;
   std::array<uint64_t, kLanes> groups_{};  // that were committed

@@ -6,8 +6,9 @@
 
 namespace stratum::emulator {
 
-void Barriers::reset(std::vector<Warp>& warps) {
+void Barriers::reset(std::vector<Warp>& warps, Order* order) {
   warps_ = &warps;
+  order_ = order;
   live_ = static_cast<uint32_t>(warps.size());
   barriers_.fill({});
 }
@@ -16,34 +17,38 @@ uint32_t Barriers::expected(const Barrier& barrier) const {
   return barrier.threads == kEveryThread ? live_ * kLanes : barrier.threads;
 }
 
-void Barriers::complete(Barrier& barrier) {
+void Barriers::complete(uint32_t number) {
+  Barrier& barrier = barriers_[number];
+  if (order_) order_->complete(number, barrier.waiting);
   for (Warp& warp : *warps_)
     if (barrier.waiting >> warp.index & 1) warp.waiting = false;
   barrier = {};
 }
 
 void Barriers::arrive(Warp& warp, uint32_t number, uint32_t threads, bool waits) {
-  if (number >= barriers_.size()) throw Trap(fmt::format("barrier {}: expected 0 to 15", number));
-  if (threads % kLanes) throw Trap(fmt::format("a barrier for {} threads: expected a multiple of 32", threads));
+  if (number >= barriers_.size()) throw Trap(Check::Barrier, fmt::format("barrier {}: expected 0 to 15", number));
+  if (threads % kLanes)
+    throw Trap(Check::Barrier, fmt::format("a barrier for {} threads: expected a multiple of 32", threads));
   Barrier& barrier = barriers_[number];
   if (barrier.arrived && barrier.threads != threads) {
     const auto count = [](uint32_t of) { return of == kEveryThread ? "every thread" : fmt::format("{} threads", of); };
-    throw Trap(
-        fmt::format("barrier {} for {}: earlier arrivals were for {}", number, count(threads), count(barrier.threads)));
+    throw Trap(Check::Barrier, fmt::format("barrier {} for {}: earlier arrivals were for {}", number, count(threads),
+                                           count(barrier.threads)));
   }
+  if (order_) order_->arrive(warp.index, number);
   barrier.threads = threads;
   barrier.arrived += kLanes;
   if (waits) {
     barrier.waiting |= uint32_t{1} << warp.index;
     warp.waiting = true;
   }
-  if (barrier.arrived >= expected(barrier)) complete(barrier);
+  if (barrier.arrived >= expected(barrier)) complete(number);
 }
 
 void Barriers::leave() {
   --live_;
-  for (Barrier& barrier : barriers_)
-    if (barrier.arrived && barrier.arrived >= expected(barrier)) complete(barrier);
+  for (uint32_t i = 0; i < kBarriers; ++i)
+    if (barriers_[i].arrived && barriers_[i].arrived >= expected(barriers_[i])) complete(i);
 }
 
 std::string Barriers::describe(const Warp& warp) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/warp.h"
+#include "machine/order.h"
 
 namespace stratum::emulator {
 
@@ -14,8 +15,8 @@ inline constexpr uint32_t kEveryThread = 0;  // of the block, less the warps tha
 
 class Barriers {
  public:
-  // For a block whose warps all live.
-  void reset(std::vector<Warp>& warps);
+  // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order.
+  void reset(std::vector<Warp>& warps, Order* order);
 
   // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
   // Trap for a barrier that doesn't exist and for a count that differs from that of earlier arrivals.
@@ -34,11 +35,12 @@ class Barriers {
     uint32_t waiting = 0;             // a bit a warp
   };
   uint32_t expected(const Barrier& barrier) const;
-  void complete(Barrier& barrier);
+  void complete(uint32_t number);
 
   std::vector<Warp>* warps_ = nullptr;
+  Order* order_ = nullptr;
   uint32_t live_ = 0;  // warps
-  std::array<Barrier, 16> barriers_;
+  std::array<Barrier, kBarriers> barriers_;
 };
 
 }  // namespace stratum::emulator

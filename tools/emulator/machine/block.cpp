@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "exec/paths.h"
@@ -34,9 +36,11 @@ Block::Block(const Program& program, const Launch& launch)
       shared_(program.static_shared_bytes + launch.shared_bytes),
       warps_((threads_ + kLanes - 1) / kLanes),
       copies_(warps_.size()) {
-  const size_t bytes = program.register_bytes * warps_.size();
-  registers_.reset(static_cast<std::byte*>(::operator new[](bytes, kAlign)));
-  std::memset(registers_.get(), kPoison, bytes);
+  registers_.reset(static_cast<std::byte*>(::operator new[](program.register_bytes* warps_.size(), kAlign)));
+  if (launch.options.checks) {
+    watch_ = std::make_unique<Watch>(program, launch.options.memory, static_cast<uint32_t>(warps_.size()),
+                                     static_cast<uint32_t>(shared_.size()));
+  }
   for (uint32_t i = 0; i < warps_.size(); ++i) {
     Warp& warp = warps_[i];
     warp.index = i;
@@ -46,25 +50,36 @@ Block::Block(const Program& program, const Launch& launch)
     warp.parameters = static_cast<const std::byte*>(launch.parameters);
     warp.parameter_bytes = program.parameter_bytes;
     warp.options = &launch.options;
+    warp.watch = watch_.get();
     warp.copies = &copies_[i];
     warp.barriers = &barriers_;
     const uint32_t lanes = std::min(threads_ - i * kLanes, kLanes);
     warp.threads = kAllLanes >> (kLanes - lanes);
-    // Nothing writes to the rows of constants.
-    for (const Program::Constant& constant : program.constants) {
+  }
+}
+
+// What nothing writes to.
+void Block::place_constants() {
+  for (Warp& warp : warps_) {
+    for (const Program::Constant& constant : program_.constants) {
       fill(warp.registers + constant.row, constant.bits, constant.wide);
     }
     const uint32_t predicates[] = {kAllLanes, 0};  // kTrue and kFalse
     std::memcpy(warp.registers, predicates, sizeof predicates);
+    fill_specials(warp);
   }
 }
 
-void Block::reset(uint64_t number) {
+void Block::begin(uint64_t number) {
   index_[0] = static_cast<uint32_t>(number % launch_.grid[0]);
   index_[1] = static_cast<uint32_t>(number / launch_.grid[0] % launch_.grid[1]);
   index_[2] = static_cast<uint32_t>(number / launch_.grid[0] / launch_.grid[1]);
   std::fill(shared_.begin(), shared_.end(), std::byte{kPoison});
-  barriers_.reset(warps_);
+  std::memset(registers_.get(), kPoison, program_.register_bytes * warps_.size());
+  if (watch_) watch_->reset();
+  barriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
+  executed_ = 0;
+  chance_.seed = launch_.options.seed + (number << 16);
   for (Warp& warp : warps_) {
     warp.live = warp.active = warp.threads;
     warp.pc = 0;
@@ -72,8 +87,9 @@ void Block::reset(uint64_t number) {
     warp.waiting = false;
     warp.suspended.clear();
     warp.copies->clear();
-    fill_specials(warp);
+    warp.seed = chance_.seed + warp.index + 1;
   }
+  place_constants();
 }
 
 void Block::fill_specials(Warp& warp) {
@@ -119,55 +135,97 @@ void Block::fill_specials(Warp& warp) {
 }
 
 void Block::run(uint64_t number) {
-  reset(number);
-  for (;;) {
-    bool progress = false, alive = false;
-    for (Warp& warp : warps_) {
-      alive |= warp.live != 0;
-      if (!warp.live || warp.waiting) continue;
-      progress = true;
-      run_warp(warp);
-    }
-    if (!alive) return;
-    if (!progress) deadlock();
+  begin(number);
+  while (advance()) {
   }
 }
 
-// Until the warp waits or ends.
-void Block::run_warp(Warp& warp) {
-  const Step* const steps = program_.steps.data();
+bool Block::advance() { return launch_.options.seed ? run_random_warp() : take_turns(); }
+
+// Each warp until it waits, or for a while where other blocks want to go on. False when all have ended.
+bool Block::take_turns() {
+  constexpr uint64_t kWhile = 1000;
+  bool progress = false, alive = false;
+  for (Warp& warp : warps_) {
+    alive |= warp.live != 0;
+    if (!warp.live || warp.waiting) continue;
+    progress = true;
+    run_warp(warp, launch_.options.together ? kWhile : std::numeric_limits<uint64_t>::max());
+  }
+  if (alive && !progress) deadlock();
+  return alive;
+}
+
+bool Block::run_random_warp() {
+  constexpr uint32_t kWhile = 64;
+  std::array<Warp*, kMostWarps> ready;
+  uint32_t count = 0;
+  bool alive = false;
+  for (Warp& warp : warps_) {
+    alive |= warp.live != 0;
+    if (warp.live && !warp.waiting) ready[count++] = &warp;
+  }
+  if (!alive) return false;
+  if (!count) deadlock();
+  run_warp(*ready[chance_.random() % count], 1 + chance_.random() % kWhile);
+  return true;
+}
+
+// Until the warp waits or ends, or has executed `most` instructions.
+void Block::run_warp(Warp& warp, uint64_t most) {
+  const uint64_t limit = launch_.options.limit;
+  if (limit) most = std::min(most, limit - executed_ + 1);
+  uint64_t left = most;
   try {
-    while (warp.active && !warp.waiting) {
-      const Step& step = steps[warp.pc];
-      warp.step = &step;
-      ++warp.pc;
-      uint32_t guard;
-      std::memcpy(&guard, warp.registers + step.guard, sizeof guard);
-      const uint32_t lanes = warp.active & (guard ^ step.guard_flip);
-      if (lanes) step.run(warp, step, lanes);
-      if (warp.pc == warp.reconverge) resume(warp);
+    if (watch_) {
+      step_warp<true>(warp, left);
+    } else {
+      step_warp<false>(warp, left);
     }
     if (!warp.live) barriers_.leave();
+    executed_ += most - left;
+    if (limit && executed_ > limit) {
+      throw Trap(Check::Limit, fmt::format("no end after {} instructions of the block", limit));
+    }
   } catch (const Trap& trap) {
-    fault(warp, trap.what());
+    fault(warp, trap.check, trap.what());
   }
 }
 
-void Block::fault(const Warp& warp, const std::string& text) const {
-  throw Fault(program_.name, warp.step->line,
+template <bool kWatched>
+void Block::step_warp(Warp& warp, uint64_t& left) {
+  const Step* const steps = program_.steps.data();
+  for (; warp.active && !warp.waiting && left; --left) {
+    const Step& step = steps[warp.pc];
+    warp.step = &step;
+    ++warp.pc;
+    uint32_t guard;
+    std::memcpy(&guard, warp.registers + step.guard, sizeof guard);
+    const uint32_t lanes = warp.active & (guard ^ step.guard_flip);
+    if constexpr (kWatched) watch_->before(warp, step, warp.active, lanes);
+    if (lanes) {
+      step.run(warp, step, lanes);
+      if constexpr (kWatched) watch_->after(warp, step, lanes);
+    }
+    if (warp.pc == warp.reconverge) resume(warp);
+  }
+}
+
+void Block::fault(const Warp& warp, Check check, const std::string& text) const {
+  throw Fault(check, program_.name, warp.step->line,
               fmt::format("{} (block {}, {}, {}, warp {})", text, index_[0], index_[1], index_[2], warp.index));
 }
 
 void Block::deadlock() const {
-  std::string text = "deadlock:";
+  std::string text;
   const Warp* first = nullptr;
   for (const Warp& warp : warps_) {
     if (!warp.waiting) continue;
-    text += fmt::format("{} warp {} waits at line {} for {}", first ? ";" : "", warp.index, warp.step->line,
+    text += fmt::format("{}warp {} waits at line {} for {}", first ? "; " : "", warp.index, warp.step->line,
                         barriers_.describe(warp));
     if (!first) first = &warp;
   }
-  fault(*first, text);
+  fault(*first, Check::Deadlock, text);
 }
 
 }  // namespace stratum::emulator

@@ -1,5 +1,4 @@
-// One block: its warps, its shared memory, its barriers. A block is run from start to end by one host thread, its warps
-// in turns.
+// One block: its warps, its shared memory, its barriers. One host thread runs it, its warps in turns.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include "machine/async_copies.h"
 #include "machine/barriers.h"
 #include "machine/run.h"
+#include "machine/watch.h"
 
 namespace stratum::emulator {
 
@@ -22,10 +22,21 @@ class Block {
   // Runs the block of that number, counted along x first. Throws Fault.
   void run(uint64_t number);
 
+  // The same in turns, with other blocks in between: begin, then advance until it is false. Throw Fault.
+  void begin(uint64_t number);
+  bool advance();
+
+  // What was counted so far; null without checks.
+  const Counters* counters() const { return watch_ ? &watch_->counters() : nullptr; }
+
  private:
-  void reset(uint64_t number);
-  void run_warp(Warp& warp);
-  [[noreturn]] void fault(const Warp& warp, const std::string& text) const;
+  void place_constants();
+  bool take_turns();
+  bool run_random_warp();
+  void run_warp(Warp& warp, uint64_t most);
+  template <bool kWatched>
+  void step_warp(Warp& warp, uint64_t& left);
+  [[noreturn]] void fault(const Warp& warp, Check check, const std::string& text) const;
   [[noreturn]] void deadlock() const;
   void fill_specials(Warp& warp);
 
@@ -41,6 +52,9 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<AsyncCopies> copies_;
   Barriers barriers_;
+  std::unique_ptr<Watch> watch_;  // null without checks
+  uint64_t executed_ = 0;         // instructions of the block that runs
+  Warp chance_;                   // for its random numbers only
 };
 
 }  // namespace stratum::emulator

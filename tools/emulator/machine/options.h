@@ -2,21 +2,28 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
 
 namespace stratum::emulator {
 
-// When the bytes of a cp.async arrive: with the instruction, or not before its thread waits for them. Until then they
-// are poisoned.
-enum class Arrival { AtIssue, AtWait };
+class MemoryMap;
+struct Counters;
+
+// When the bytes of a cp.async arrive: with the instruction, not before its thread waits for them, or the one or the
+// other by chance. Until then they are poisoned.
+enum class Arrival { AtIssue, AtWait, Random };
 
 struct Options {
+  // Checks cost about ten times the run without them: races, values that nobody wrote, global memory outside `memory`.
+  bool checks = false;
   Arrival copies = Arrival::AtWait;
+  // 0: warps take turns in order, each until it waits. Else they are chosen by chance, each for a random while.
+  uint64_t seed = 0;
+  uint64_t limit = 0;    // instructions that a block's warps may execute; 0: no limit
   unsigned threads = 0;  // host threads that share the blocks; 0: one a core
-  // Asked about every access to global memory if there is one: whether it may be read or written, and if not, why.
-  // Called from several threads at once.
-  std::function<bool(uint64_t address, uint64_t bytes, bool write, std::string* why)> valid = {};
+  // All blocks run in turns from the start to the end of the launch, so that they can wait for each other.
+  bool together = false;
+  const MemoryMap* memory = nullptr;  // with checks; null: any global memory may be used
+  Counters* counters = nullptr;       // with checks; are added to
 };
 
 }  // namespace stratum::emulator

@@ -1,0 +1,58 @@
+// What is known of each word of a block's shared memory: who wrote it, who has read it since, and whether its value is
+// one that somebody wrote. Finds accesses that nothing orders.
+//
+// A word has 4 bytes: with 16, neighbours that are no race would be told as one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "machine/order.h"
+
+namespace stratum::emulator {
+
+// Who does something where.
+struct Actor {
+  uint32_t thread;  // of the block
+  int line;         // of the PTX
+};
+
+class SharedShadow {
+ public:
+  SharedShadow(const Order& order, uint32_t bytes);
+
+  void reset();
+
+  // A thread reads. Returns a bit for each of the bytes whose value nobody wrote. Trap for a race.
+  uint32_t read(Actor actor, uint32_t offset, uint32_t bytes);
+  // A thread writes; bits in `undefined` say which bytes have no value. Trap for a race.
+  void write(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined);
+  // A cp.async of the thread begins to write, and has written. Between the two nobody may touch the bytes.
+  void begin_copy(Actor actor, uint32_t offset, uint32_t bytes);
+  void end_copy(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined);
+
+ private:
+  struct Write {
+    uint32_t clock = 0;  // 0: nobody has written
+    int line = 0;
+    uint16_t thread = 0;
+    bool copying = false;
+    uint8_t undefined = 0x0f;  // a bit a byte
+  };
+  struct Read {  // the last by a warp
+    uint32_t clock = 0;
+    int line = 0;
+    uint32_t thread = 0;  // kSeveral if lanes of the warp have read it
+  };
+  static constexpr uint32_t kSeveral = 0xffffffffu;
+
+  void check_write(Actor actor, uint32_t word) const;
+  [[noreturn]] void race(const char* what, Actor actor, uint32_t word, const char* earlier, uint32_t thread,
+                         int line) const;
+
+  const Order& order_;
+  std::vector<Write> writes_;             // a word
+  std::vector<std::vector<Read>> reads_;  // of each warp, a word
+};
+
+}  // namespace stratum::emulator

@@ -1,0 +1,149 @@
+#include "machine/watch.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "exec/trap.h"
+
+namespace stratum::emulator {
+namespace {
+
+Actor actor(const Warp& warp, uint32_t lane) { return {warp.index * kLanes + lane, warp.step->line}; }
+
+}  // namespace
+
+Watch::Watch(const Program& program, const MemoryMap* memory, uint32_t warps, uint32_t shared_bytes)
+    : program_(program), memory_(memory), order_(warps), shared_(order_, shared_bytes) {
+  for (uint32_t i = 0; i < warps; ++i) registers_.emplace_back(program);
+  counters_.steps.resize(program.steps.size());
+  counters_.executed.assign(warps, std::vector<uint64_t>(program.steps.size()));
+}
+
+void Watch::reset() {
+  order_.reset();
+  shared_.reset();
+  for (Definedness& registers : registers_) registers.reset();
+  ++counters_.blocks;
+}
+
+void Watch::before(const Warp& warp, const Step& step, uint32_t active, uint32_t lanes) {
+  const size_t number = static_cast<size_t>(&step - program_.steps.data());
+  ++counters_.steps[number].executed;
+  counters_.steps[number].lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
+  ++counters_.executed[warp.index][number];
+  const Definedness& registers = registers_[warp.index];
+  registers.check(warp, step, active, lanes);
+  if (step.flow == DataFlow::Store || step.flow == DataFlow::StoreMatrix) stored_ = registers.stored(step, lanes);
+}
+
+void Watch::after(const Warp& warp, const Step& step, uint32_t lanes) {
+  registers_[warp.index].update(warp, step, lanes, loaded_);
+}
+
+void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* address, uint32_t bytes, uint32_t lanes) {
+  if (space == Space::Parameter) {
+    loaded_ = {};
+    return;
+  }
+  StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];
+  counts.bytes += uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes));
+  if (space == Space::Global) {
+    counts.sectors += sectors(address, bytes, lanes);
+    for_each_lane(lanes, [&](uint32_t lane) {
+      if (write) {
+        global_write(lane, address[lane], bytes, stored_[lane]);
+      } else {
+        loaded_[lane] = static_cast<uint16_t>(global_read(warp, lane, address[lane], bytes));
+      }
+    });
+    return;
+  }
+  uint32_t offset[kLanes];
+  for_each_lane(lanes, [&](uint32_t lane) { offset[lane] = static_cast<uint32_t>(address[lane] - kSharedBase); });
+  counts.wavefronts += wavefronts(offset, bytes, lanes);
+  counts.least_wavefronts += least_wavefronts(bytes, lanes);
+  for_each_lane(lanes, [&](uint32_t lane) {
+    if (write) {
+      shared_.write(actor(warp, lane), offset[lane], bytes, stored_[lane]);
+    } else {
+      loaded_[lane] = static_cast<uint16_t>(shared_.read(actor(warp, lane), offset[lane], bytes));
+      if (loaded_[lane]) {
+        registers_[warp.index].note_origin(
+            warp.step->line, fmt::format("{} bytes at shared address {:#x}", bytes, kSharedBase + offset[lane]));
+      }
+    }
+  });
+}
+
+const Region& Watch::region(const char* what, uint32_t lane, uint64_t address, uint32_t bytes) {
+  if (latest_ != nullptr && latest_->axes.empty() && latest_->holds(address, bytes)) return *latest_;
+  const Region* found = memory_->find(address, bytes);
+  const auto text = [&] {
+    return fmt::format("{} of {} bytes at global address {:#x}, lane {}", what, bytes, address, lane);
+  };
+  if (found == nullptr) throw Trap(Check::Bounds, fmt::format("{}: {}", text(), memory_->describe(address, bytes)));
+  if (found->freed) throw Trap(Check::Freed, fmt::format("{}: {} was freed", text(), found->name));
+  return *(latest_ = found);
+}
+
+uint32_t Watch::global_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes) {
+  if (memory_ == nullptr) return 0;
+  const Region& from = region("read", lane, address, bytes);
+  if (from.state == nullptr) return 0;
+  const uint8_t* state = from.state + (address - from.first);
+  uint32_t missing = 0;
+  for (uint32_t i = 0; i < bytes; ++i) missing |= static_cast<uint32_t>(state[i] != kWritten) << i;
+  if (missing) {
+    const uint32_t first = static_cast<uint32_t>(__builtin_ctz(missing));
+    registers_[warp.index].note_origin(
+        warp.step->line, fmt::format("byte {} of {}, {}", address + first - from.first, from.name,
+                                     state[first] == kReleased ? "which was given back" : "which nobody wrote"));
+  }
+  return missing;
+}
+
+void Watch::global_write(uint32_t lane, uint64_t address, uint32_t bytes, uint32_t undefined) {
+  if (memory_ == nullptr) return;
+  const Region& to = region("write", lane, address, bytes);
+  if (!to.writable) {
+    throw Trap(Check::Bounds, fmt::format("write of {} bytes at byte {} of {}, lane {}: it is an input", bytes,
+                                          address - to.first, to.name, lane));
+  }
+  if (to.state == nullptr) return;
+  uint8_t* state = to.state + (address - to.first);
+  for (uint32_t i = 0; i < bytes; ++i) {
+    if (state[i] == kReleased) {
+      throw Trap(Check::Freed, fmt::format("write of {} bytes at byte {} of {}, lane {}: they were given back", bytes,
+                                           address - to.first, to.name, lane));
+    }
+    state[i] = undefined >> i & 1 ? kUnwritten : kWritten;
+  }
+}
+
+uint32_t Watch::begin_copy(const Warp& warp, uint32_t lane, uint64_t to, uint32_t bytes, uint64_t from,
+                           uint32_t from_bytes) {
+  shared_.begin_copy(actor(warp, lane), static_cast<uint32_t>(to - kSharedBase), bytes);
+  return from_bytes ? global_read(warp, lane, from, from_bytes) : 0;
+}
+
+void Watch::end_copy(const Warp& warp, uint32_t lane, uint64_t to, uint32_t bytes, uint32_t undefined) {
+  shared_.end_copy(actor(warp, lane), static_cast<uint32_t>(to - kSharedBase), bytes, undefined);
+}
+
+void Watch::count_copies(const Warp& warp, const uint64_t* to, const uint64_t* from, const uint32_t* from_bytes,
+                         uint32_t bytes, uint32_t lanes) {
+  StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];
+  uint32_t reading = 0;
+  for_each_lane(lanes, [&](uint32_t lane) {
+    counts.bytes += from_bytes[lane];
+    reading |= static_cast<uint32_t>(from_bytes[lane] != 0) << lane;
+  });
+  counts.sectors += sectors(from, bytes, reading);
+  uint32_t offset[kLanes];
+  for_each_lane(lanes, [&](uint32_t lane) { offset[lane] = static_cast<uint32_t>(to[lane] - kSharedBase); });
+  counts.wavefronts += wavefronts(offset, bytes, lanes);
+  counts.least_wavefronts += least_wavefronts(bytes, lanes);
+}
+
+}  // namespace stratum::emulator
