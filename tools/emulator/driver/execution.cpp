@@ -71,7 +71,9 @@ int execute(State& s, const Function& function, const Launch& launch) {
     emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
+    const emulator::MemoryMap memory = memory_of(s, launch.call.get());
     run.options.checks = true;
+    run.options.memory = &memory;
     emulator::run(kernel, run);
     return kSuccess;
   } catch (const std::exception& error) {
