@@ -46,6 +46,8 @@ uint64_t ObservedArray::bytes() const {
 }
 
 Region ObservedArray::region() {
+  // Not before a kernel runs: a call of any extents may still be refused.
+  if (written) state.resize(bytes(), kUnwritten);
   Region region{.name = name,
                 .first = first(),
                 .bytes = bytes(),
@@ -110,8 +112,10 @@ void check_written(State& s, const ObservedCall& call) {
     int64_t missing = 0;
     std::vector<int64_t> where;
     each_element(array, [&](const std::vector<int64_t>& index, uint64_t address) {
-      const uint8_t* state = array.state.data() + (address - array.first());
-      if (std::all_of(state, state + array.element_bytes, [](uint8_t byte) { return byte == kWritten; })) return true;
+      if (!array.state.empty()) {
+        const uint8_t* state = array.state.data() + (address - array.first());
+        if (std::all_of(state, state + array.element_bytes, [](uint8_t byte) { return byte == kWritten; })) return true;
+      }
       if (missing++ == 0) where = index;
       return true;
     });
@@ -144,7 +148,6 @@ void stratum_driver_call_array(const char* name, uint64_t address, int32_t eleme
                       .stride = {stride, stride + rank},
                       .written = written != 0,
                       .state = {}};
-  if (array.written) array.state.resize(array.bytes(), kUnwritten);
   thread_state().call->arrays.push_back(std::move(array));
 }
 

@@ -22,7 +22,8 @@ struct ObservedArray {
   int64_t element_bytes;
   std::vector<int64_t> shape, stride;  // strides in elements
   bool written;                        // by the call, and whole
-  std::vector<uint8_t> state;          // of what is written: a Byte for each byte from the first element to the last
+  std::vector<uint8_t> state;          // of what is written: a Byte for each byte from the first element to the last,
+                                       // from the first launch on
 
   uint64_t first() const;  // the lowest address
   uint64_t bytes() const;  // to the end of the highest element; 0 if there is none
