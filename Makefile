@@ -22,9 +22,10 @@ WHEELS := build/wheels
 PLANS ?=
 EXTENDED := build/extended
 SUBMISSION ?= $(if $(PLANS),$(EXTENDED),build/submission)
-# Options of the demo and of the bench.
+# Options of the demo, of the bench and of the mutants.
 DEMO ?=
 BENCH ?=
+MUTANTS ?=
 # What to sweep: a sweep file, or the folder of a sweep that was begun.
 SWEEP ?= examples/sweeps/forward-d64-r32-sm90.json
 
@@ -117,8 +118,15 @@ test: setup toolchain submission ## every test that this machine can run
 	@$(PY) -m pytest tests/sweep
 	$(call say,Tests of the harness)
 	@$(PY) -m pytest tests/grade --numprocesses $(JOBS)
+	$(call say,Mutants of the kernels)
+	@$(PY) -m pytest tests/mutants
 	$(call say,Tests of the folder that ships)
 	@$(PY) -m pytest tests/packaging
+
+# Of one architecture: minutes.
+.PHONY: mutants
+mutants: submission ## mutants of the portable kernels' PTX, on the emulator: which survive, which lines are not executed
+	@$(PY) -m tools.emulator mutants --submission $(SUBMISSION) --emulator $(EMULATOR) --jobs $(JOBS) $(MUTANTS)
 
 .PHONY: sanitize
 sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -1,0 +1,35 @@
+/* What tests ask about the kernels' own instructions; the rest of the interface is in emulator.h.
+ *
+ * A kernel is named as in the pack. Texts that are returned are valid until the thread's next call.
+ */
+#ifndef STRATUM_EMULATOR_INSPECT_H_
+#define STRATUM_EMULATOR_INSPECT_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The pack's PTX of a kernel; null if it has no such kernel. */
+const char* emulator_ptx(const char* kernel);
+
+/* Launches of the kernel run `ptx` instead of the pack's; null: the pack's again. Returns null, or what is wrong with
+ * the text, which then changes nothing. */
+const char* emulator_override(const char* kernel, const char* ptx);
+
+/* Of all launches: whether they are checked and counted (1, the default), and how many instructions the warps of a
+ * block may execute before that is a fault (0, the default: any number). */
+void emulator_checks(int32_t on);
+void emulator_limit(int64_t instructions);
+
+/* For each line of the pack's PTX of a kernel, from line 0: how often warps executed its instruction in the launches
+ * that were counted, -1 for a line without one. Fills `executed`, which has room for `lines`, and returns how many
+ * lines there are; 0 if no launch was counted. */
+int64_t emulator_coverage(const char* kernel, int64_t* executed, int64_t lines);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STRATUM_EMULATOR_INSPECT_H_ */
