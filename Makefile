@@ -114,6 +114,8 @@ test: setup toolchain submission ## every test that this machine can run
 	@$(MAKE) sanitize
 	$(call say,Python tests)
 	@$(PY) -m pytest tests/python
+	$(call say,Tests of the engine on the emulator)
+	@$(PY) -m pytest tests/emulated --numprocesses $(JOBS)
 	$(call say,Tests of the sweep)
 	@$(PY) -m pytest tests/sweep
 	$(call say,Tests of the harness)

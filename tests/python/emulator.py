@@ -87,6 +87,13 @@ class Emulator:
         """The nth call from now of a function fails with a CUDA error code; nth 0: none does."""
         self.library.emulator_fail(function.encode(), ctypes.c_int64(nth), code)
 
+    @contextmanager
+    def not_executing(self):
+        """Launches are checked and recorded, but nothing runs."""
+        self.library.emulator_execute(0)
+        yield
+        self.library.emulator_execute(1)
+
     def faults(self) -> list[str]:
         """What the program did wrong since the last reset."""
         return [

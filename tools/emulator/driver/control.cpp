@@ -35,6 +35,12 @@ void emulator_fail(const char* function, int64_t nth, int32_t code) {
   s.fail_code = code;
 }
 
+void emulator_execute(int32_t on) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.execute = on != 0;
+}
+
 int64_t emulator_calls(const char* function) {
   State& s = state();
   const std::lock_guard lock(s.mutex);

@@ -35,6 +35,9 @@ void emulator_reset(void);
  * fails any more. */
 void emulator_fail(const char* function, int64_t nth, int32_t code);
 
+/* Whether launches are run from now on (1) or only checked and recorded (0), as STRATUM_EMULATOR_EXECUTE says first. */
+void emulator_execute(int32_t on);
+
 /* Calls of a function since the last reset, failed ones included; of all functions for null. */
 int64_t emulator_calls(const char* function);
 

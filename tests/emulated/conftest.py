@@ -1,0 +1,58 @@
+"""The assembled folder on the emulator: every test starts clean and ends with no fault and nothing left.
+
+Inputs are other ones in each run; its header names the seed, and STRATUM_TEST_SEED in the environment repeats it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.python.emulator import Emulator
+
+from .engines import DEVICES
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBMISSION = ROOT / "build" / "submission"
+EMULATOR = ROOT / "build" / "release" / "tools" / "emulator" / "libstratum_emulator.so"
+SEED = "STRATUM_TEST_SEED"
+
+
+def pytest_configure(config) -> None:
+    for path in (SUBMISSION / "__init__.py", EMULATOR):
+        if not path.is_file():
+            raise pytest.UsageError(f"{path} is missing: run `make submission` first")
+    sys.path.insert(0, str(SUBMISSION.parent))
+    os.environ["STRATUM_DRIVER"] = str(EMULATOR)
+    os.environ["STRATUM_EMULATOR_CC"] = ",".join(DEVICES)
+    os.environ.setdefault(SEED, str(secrets.randbelow(10**6)))  # the workers of a parallel run inherit it
+
+
+def pytest_report_header(config) -> str:
+    return f"{SEED}={os.environ[SEED]}"
+
+
+@pytest.fixture
+def rng(request) -> np.random.Generator:
+    """Random numbers of the test's own, from the run's seed."""
+    return np.random.default_rng([int(os.environ[SEED]), zlib.crc32(request.node.name.encode())])
+
+
+@pytest.fixture(autouse=True)
+def emulator():
+    """The emulator, its records empty; at the end the test must have left no object alive and no fault."""
+    emulator = Emulator()
+    gc.collect()
+    emulator.reset()
+    before = emulator.live()
+    yield emulator
+    gc.collect()
+    assert emulator.faults() == []
+    assert emulator.live() == before
