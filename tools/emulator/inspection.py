@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from pathlib import Path
 
 
@@ -11,7 +12,7 @@ class Inspection:
 
     def __init__(self, emulator: Path):
         self._library = ctypes.CDLL(str(emulator.resolve()))
-        for name in ("emulator_ptx", "emulator_override", "emulator_fault"):
+        for name in ("emulator_ptx", "emulator_override", "emulator_fault", "emulator_counters"):
             getattr(self._library, name).restype = ctypes.c_char_p
         for name in ("emulator_fault_count", "emulator_coverage"):
             getattr(self._library, name).restype = ctypes.c_int64
@@ -43,6 +44,15 @@ class Inspection:
         counts = (ctypes.c_int64 * lines)()
         self._library.emulator_coverage(kernel.encode(), counts, ctypes.c_int64(lines))
         return {line: count for line, count in enumerate(counts) if count >= 0}
+
+    def counters(self, kernel: str) -> dict | None:
+        """What a kernel did in all checked launches so far, as emulator_counters says; None if there was none."""
+        text = self._library.emulator_counters(kernel.encode())
+        return text and json.loads(text)
+
+    def forget_counts(self) -> None:
+        """Begins counting anew."""
+        self._library.emulator_forget_counts()
 
     def faults(self) -> list[str]:
         """What went wrong since the last reset."""

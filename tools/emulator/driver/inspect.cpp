@@ -64,4 +64,15 @@ int64_t emulator_coverage(const char* kernel, int64_t* executed, int64_t lines) 
   return static_cast<int64_t>(counts.size());
 }
 
+const char* emulator_counters(const char* kernel) {
+  const std::lock_guard lock(state().mutex);
+  const std::string json = Kernels::get().counters_json(kernel);
+  return json.empty() ? nullptr : keep(json);
+}
+
+void emulator_forget_counts(void) {
+  const std::lock_guard lock(state().mutex);
+  Kernels::get().forget_counts();
+}
+
 }  // extern "C"

@@ -28,6 +28,18 @@ void emulator_limit(int64_t instructions);
  * lines there are; 0 if no launch was counted. */
 int64_t emulator_coverage(const char* kernel, int64_t* executed, int64_t lines);
 
+/* What a kernel did in the launches that were counted, as JSON; null if there was none:
+ *
+ *     {"blocks": 8, "lines": [[line, executed, lanes, bytes, sectors, wavefronts, least_wavefronts, ticks], ...],
+ *      "warps": [executed, ...]}
+ *
+ * with a row for each instruction (machine/counters.h says what the numbers are) and the instructions that each warp of
+ * a block executed, summed over blocks. */
+const char* emulator_counters(const char* kernel);
+
+/* Forgets all counts, those of emulator_coverage too. */
+void emulator_forget_counts(void);
+
 #ifdef __cplusplus
 }
 #endif

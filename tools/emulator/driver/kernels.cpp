@@ -1,9 +1,11 @@
 #include "driver/kernels.h"
 
+#include <fmt/format.h>
 #include <link.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 
 #include "common/file.h"
@@ -66,6 +68,23 @@ std::vector<int64_t> Kernels::executed(const std::string& name) const {
     lines[line] = std::max<int64_t>(lines[line], 0) + static_cast<int64_t>(counts[i].executed);
   }
   return lines;
+}
+
+std::string Kernels::counters_json(const std::string& name) const {
+  const auto found = counted_.find(name);
+  if (found == counted_.end()) return {};
+  const std::vector<Step>& steps = found->second.kernel->program().steps;
+  const Counters& counters = found->second.counters;
+  std::string lines, warps;
+  for (size_t i = 0; i + 1 < std::min(steps.size(), counters.steps.size()); ++i) {
+    const StepCounts& one = counters.steps[i];
+    lines += fmt::format("{}[{},{},{},{},{},{},{},{}]", lines.empty() ? "" : ",", steps[i].line, one.executed, one.lanes,
+                         one.bytes, one.sectors, one.wavefronts, one.least_wavefronts, one.ticks);
+  }
+  for (const std::vector<uint64_t>& warp : counters.executed) {
+    warps += fmt::format("{}{}", warps.empty() ? "" : ",", std::accumulate(warp.begin(), warp.end(), uint64_t{0}));
+  }
+  return fmt::format("{{\"blocks\":{},\"lines\":[{}],\"warps\":[{}]}}", counters.blocks, lines, warps);
 }
 
 std::string Kernels::text(std::string_view name) const {

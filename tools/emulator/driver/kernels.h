@@ -32,6 +32,11 @@ class Kernels {
   // far, -1 for a line without one. Empty if there was no such launch.
   std::vector<int64_t> executed(const std::string& name) const;
 
+  // Begins counting anew.
+  void forget_counts() { counted_.clear(); }
+  // All that was counted, as JSON: see emulator_counters. Empty if there was no such launch.
+  std::string counters_json(const std::string& name) const;
+
   // The pack's PTX of a kernel. std::invalid_argument if it has none of that name.
   std::string text(std::string_view name) const;
 

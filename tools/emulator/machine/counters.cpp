@@ -27,6 +27,7 @@ void Counters::add(const Counters& other) {
     const StepCounts& from = other.steps[i];
     to.executed += from.executed, to.lanes += from.lanes, to.bytes += from.bytes, to.sectors += from.sectors;
     to.wavefronts += from.wavefronts, to.least_wavefronts += from.least_wavefronts;
+    to.ticks += from.ticks;
   }
   executed.resize(std::max(executed.size(), other.executed.size()));
   for (size_t warp = 0; warp < other.executed.size(); ++warp) {

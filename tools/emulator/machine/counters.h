@@ -11,12 +11,13 @@ namespace stratum::emulator {
 
 // Of one instruction of the PTX, over all warps that ran.
 struct StepCounts {
-  uint64_t executed = 0;          // by warps
+  uint64_t executed = 0;          // by warps, for one lane at least
   uint64_t lanes = 0;             // by threads
   uint64_t bytes = 0;             // that memory instructions asked for
   uint64_t sectors = 0;           // 32 bytes of global memory, those that a warp's lanes share counted once
   uint64_t wavefronts = 0;        // shared memory: passes over its 32 banks,
   uint64_t least_wavefronts = 0;  // and what they would be without conflicts
+  uint64_t ticks = 0;             // of the host's clock that the emulator spent on it, checks included
 };
 
 struct Counters {

@@ -28,10 +28,11 @@ void Watch::reset() {
 }
 
 void Watch::before(const Warp& warp, const Step& step, uint32_t active, uint32_t lanes) {
+  began_ = __builtin_ia32_rdtsc();
   const size_t number = static_cast<size_t>(&step - program_.steps.data());
-  ++counters_.steps[number].executed;
+  counters_.steps[number].executed += lanes != 0;
   counters_.steps[number].lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
-  ++counters_.executed[warp.index][number];
+  counters_.executed[warp.index][number] += lanes != 0;
   const Definedness& registers = registers_[warp.index];
   registers.check(warp, step, active, lanes);
   if (step.flow == DataFlow::Store || step.flow == DataFlow::StoreMatrix) stored_ = registers.stored(step, lanes);
@@ -39,6 +40,7 @@ void Watch::before(const Warp& warp, const Step& step, uint32_t active, uint32_t
 
 void Watch::after(const Warp& warp, const Step& step, uint32_t lanes) {
   registers_[warp.index].update(warp, step, lanes, loaded_);
+  counters_.steps[static_cast<size_t>(&step - program_.steps.data())].ticks += __builtin_ia32_rdtsc() - began_;
 }
 
 void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* address, uint32_t bytes, uint32_t lanes) {

@@ -52,6 +52,7 @@ class Watch {
   MissingBytes stored_{}, loaded_{};    // of the step that runs
   const Region* latest_ = nullptr;      // that was used
   Counters counters_;
+  uint64_t began_ = 0;  // the step that runs, by the host's clock
 };
 
 }  // namespace stratum::emulator
