@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "error.h"
+#include "observer.h"
 
 namespace stratum {
 namespace {
@@ -124,10 +125,12 @@ void* address(uint64_t data) { return reinterpret_cast<void*>(data); }
 
 void ArrayChecker::input(const stratum_array* array, const char* name, std::initializer_list<int64_t> shape) const {
   check(array, name, shape, config_, host_memory_, false);
+  observer::array(*array, name, observer::Use::kRead);
 }
 
 void ArrayChecker::output(const stratum_array* array, const char* name, std::initializer_list<int64_t> shape) const {
   check(array, name, shape, config_, host_memory_, true);
+  observer::array(*array, name, observer::Use::kWritten);
 }
 
 void ArrayChecker::apart(std::initializer_list<NamedArray> outputs, std::initializer_list<NamedArray> inputs) {

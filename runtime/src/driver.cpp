@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <type_traits>
 
 #include "error.h"
 
@@ -44,6 +45,18 @@ template <typename... Args>
 Call<Args...>::Call(void* library, const char* symbol)
     : symbol_(symbol), function_(reinterpret_cast<Result (*)(Args...)>(resolve(library, symbol))) {}
 
+Observer::Observer(void* library) {
+  const auto find = [library](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+  };
+  find(begin, "stratum_driver_call_begin");
+  find(array, "stratum_driver_call_array");
+  find(end, "stratum_driver_call_end");
+  find(name, "stratum_driver_name");
+  find(forget, "stratum_driver_forget");
+  find(forget_pages, "stratum_driver_forget_pages");
+}
+
 // clang-format off
 Driver::Driver(void* library)
     : init(library, "cuInit"),
@@ -81,7 +94,8 @@ Driver::Driver(void* library)
       stream_is_capturing(library, "cuStreamIsCapturing"),
       stream_get_id(library, "cuStreamGetId"),
       thread_exchange_capture_mode(library, "cuThreadExchangeStreamCaptureMode"),
-      host_memory(has_host_memory(library)) {}
+      host_memory(has_host_memory(library)),
+      observer(library) {}
 // clang-format on
 
 const Driver& driver() {

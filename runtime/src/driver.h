@@ -57,6 +57,21 @@ class Call {
   Result (*function_)(Args...);
 };
 
+// What only a stand-in driver has (observer.h says what for); null with a GPU's.
+struct Observer {
+  explicit Observer(void* library);
+
+  void (*begin)(const char* call);
+  // Strides count elements.
+  void (*array)(const char* name, uint64_t address, int32_t element_bytes, int32_t rank, const int64_t* shape,
+                const int64_t* stride, int32_t written);
+  void (*end)(Stream stream, int32_t failed);
+  void (*name)(DevicePointer address, const char* name);
+  void (*forget)(DevicePointer address, uint64_t bytes, Stream stream);
+  // One byte a page: whether it is in use.
+  void (*forget_pages)(DevicePointer cache, uint64_t page_bytes, const uint8_t* used, uint64_t pages, Stream stream);
+};
+
 // Every function that the library uses.
 struct Driver {
   explicit Driver(void* library);
@@ -99,6 +114,7 @@ struct Driver {
   Call<int*> thread_exchange_capture_mode;
 
   bool host_memory;  // device memory is host memory: the library is a stand-in
+  Observer observer;
 };
 
 // The driver's functions; opens the library on the first call and keeps it for the life of the process. Throws Error

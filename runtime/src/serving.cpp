@@ -6,6 +6,7 @@
 #include "call_metadata.h"
 #include "context.h"
 #include "error.h"
+#include "observer.h"
 
 namespace stratum {
 namespace {
@@ -52,6 +53,9 @@ Serving::Serving(const Config& config, const Kernels& kernels, MemoryAccount& ac
       partials_(account, sizes_.partial_bytes),
       metadata_(account, sizes_.metadata_bytes),
       staging_(sizes_.metadata_bytes) {
+  observer::name(cache_.data(), "the cache");
+  observer::name(partials_.data(), "the partials");
+  observer::name(metadata_.data(), "the metadata");
   if (!poison) return;
   for (const DeviceBuffer* buffer : {&cache_, &partials_, &metadata_}) {
     if (buffer->bytes() > 0) {
@@ -88,6 +92,7 @@ void Serving::run(Attention attention, std::span<const int64_t> ids, std::span<c
     fail(STRATUM_DEVICE_ERROR, "stream",
          "is being captured into a graph: prefill and decode cannot be, since lengths and pages are host state");
   }
+  const observer::Call observed(attention == Attention::kPrefill ? "prefill" : "decode", stream);
   const int32_t num_tokens = check_arrays(lengths, arrays);
   Append append = sequences_.append(ids, lengths);
   if (num_tokens > 0) {
@@ -161,6 +166,8 @@ void Serving::queue(Attention attention, const Call& call, cuda::Stream stream) 
     driver().stream_wait_event(stream, staging_.last_event(), 0);
   }
   try {
+    observer::forget_free_pages(cache_.data(), sizes_.page_bytes, sequences_.pool(), stream);
+    observer::forget(metadata_.data(), metadata_.bytes(), stream);
     driver().copy_to_device_async(metadata_.data(), slot, static_cast<size_t>(metadata.bytes()), stream);
     if (!call.copies.empty()) launch_page_copy(call, metadata, stream);
     launch_append(call, metadata, stream);
@@ -236,6 +243,7 @@ void Serving::launch_decode(const Call& call, const CallMetadata& metadata, cuda
       partials_.pointer<abi::PartialStats>(sizes_.partial_slots * config_.head_dim * int64_t{sizeof(float)});
   const auto* const slices = metadata_.pointer<abi::SequenceSlice>(metadata.slices());
   for (const Wave& wave : call.waves) {
+    observer::forget(partials_.data(), partials_.bytes(), stream);
     const abi::GatedDecodeParams params{
         .q = packed(*call.arrays.q),
         .qg = packed(*call.arrays.qg),

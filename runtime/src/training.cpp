@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "observer.h"
 
 namespace stratum {
 namespace {
@@ -63,12 +64,14 @@ Grid Training::grid(const LoadedKernel& kernel, Size size, int32_t heads) const 
 }
 
 void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream stream) const {
+  const observer::Call observed("forward", stream);
   const Size size = check_inputs(arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg);
   check_.output(arrays.o, "o", {size.batch, size.seq_len, config_.q_heads, config_.head_dim});
   if (size.empty()) return;
   ArrayChecker::apart({{arrays.o, "o"}},
                       {{arrays.q, "q"}, {arrays.k, "k"}, {arrays.v, "v"}, {arrays.qg, "qg"}, {arrays.kg, "kg"}});
   check_address(stats, "stats");
+  observer::memory(stats, workspace(size.batch, size.seq_len).stats_bytes, "stats", observer::Use::kWritten);
   const LoadedKernel& forward = kernel(Operation::kForward, size);
   const abi::GatedForwardParams params{
       .q = dense(*arrays.q),
@@ -89,6 +92,7 @@ void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream
 }
 
 void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t delta, cuda::Stream stream) const {
+  const observer::Call observed("backward", stream);
   const Size size = check_inputs(arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg);
   const int64_t d = config_.head_dim, r = config_.gate_dim;
   check_.input(arrays.o, "o", {size.batch, size.seq_len, config_.q_heads, d});
@@ -99,16 +103,20 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
   check_.output(arrays.dqg, "dqg", {size.batch, size.seq_len, config_.q_heads, r});
   check_.output(arrays.dkg, "dkg", {size.batch, size.seq_len, config_.kv_heads, r});
   if (size.empty()) return;
-  ArrayChecker::apart({{arrays.dq, "dq"}, {arrays.dk, "dk"}, {arrays.dv, "dv"}, {arrays.dqg, "dqg"}, {arrays.dkg, "dkg"}},
-                      {{arrays.q, "q"},
-                       {arrays.k, "k"},
-                       {arrays.v, "v"},
-                       {arrays.qg, "qg"},
-                       {arrays.kg, "kg"},
-                       {arrays.o, "o"},
-                       {arrays.dout, "dout"}});
+  ArrayChecker::apart(
+      {{arrays.dq, "dq"}, {arrays.dk, "dk"}, {arrays.dv, "dv"}, {arrays.dqg, "dqg"}, {arrays.dkg, "dkg"}},
+      {{arrays.q, "q"},
+       {arrays.k, "k"},
+       {arrays.v, "v"},
+       {arrays.qg, "qg"},
+       {arrays.kg, "kg"},
+       {arrays.o, "o"},
+       {arrays.dout, "dout"}});
   check_address(stats, "stats");
   check_address(delta, "delta");
+  const Workspace bytes = workspace(size.batch, size.seq_len);
+  observer::memory(stats, bytes.stats_bytes, "stats", observer::Use::kRead);
+  observer::memory(delta, bytes.delta_bytes, "delta", observer::Use::kWritten);
   const LoadedKernel& dq = kernel(Operation::kBackwardDq, size);
   const LoadedKernel& dkv = kernel(Operation::kBackwardDkv, size);
   const Grid dq_grid = grid(dq, size, config_.q_heads);

@@ -106,6 +106,7 @@ Result release(State& s, const char* name, uint64_t address, bool pinned) {
     s.fault(std::string(name) + " of page-locked memory that a copy may be reading");
   }
   entry->second.live = false;
+  s.shadows.drop(address);
   mmap(reinterpret_cast<void*>(address), entry->second.bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;
@@ -344,6 +345,7 @@ Result cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void
     if (find_stream(s, device, stream) == nullptr) return invalid(s, "cuMemsetD8Async on an unknown stream");
     if (!is_live(s, address, bytes)) return invalid(s, "cuMemsetD8Async outside an allocation");
     std::memset(reinterpret_cast<void*>(address), value, bytes);
+    mark_written(s, address, bytes);
     return kSuccess;
   });
 }
@@ -352,6 +354,7 @@ Result cuMemcpyHtoD_v2(uint64_t target, const void* source, size_t bytes) {
   return synchronizing_call("cuMemcpyHtoD_v2", [&](State& s, Device&) {
     if (!is_live(s, target, bytes)) return invalid(s, "cuMemcpyHtoD_v2 outside an allocation");
     std::memcpy(reinterpret_cast<void*>(target), source, bytes);
+    mark_written(s, target, bytes);
     return kSuccess;
   });
 }
@@ -380,6 +383,7 @@ Result cuMemcpyHtoDAsync_v2(uint64_t target, const void* source, size_t bytes, v
       s.copies.push_back({from, bytes, stream, ++s.operations, {from, from + bytes}});
     }
     std::memcpy(reinterpret_cast<void*>(target), source, bytes);
+    mark_written(s, target, bytes);
     return kSuccess;
   });
 }
@@ -469,7 +473,9 @@ Result cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsi
                                                   {block_x, block_y, block_z},
                                                   shared_bytes,
                                                   device.context.device,
-                                                  stream->capture.has_value()});
+                                                  stream->capture.has_value(),
+                                                  thread_state().call});
+    if (launch->call && launch->captured) launch->call->captured = true;
     check_params(s, *launch);
     s.launches.push_back(std::move(launch));
     ++s.operations;

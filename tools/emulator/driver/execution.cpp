@@ -6,6 +6,7 @@
 #include <string>
 
 #include "driver/kernels.h"
+#include "driver/observed.h"
 #include "machine/run.h"
 
 namespace stratum::emulator::driver {
@@ -28,7 +29,9 @@ int execute(State& s, const Function& function, const Launch& launch) {
     emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
+    const emulator::MemoryMap memory = memory_of(s, launch.call.get());
     run.options.checks = kernels.checks;
+    run.options.memory = &memory;
     run.options.limit = kernels.limit;
     run.options.counters = kernels.counters(function);
     emulator::run(kernel, run);

@@ -43,11 +43,16 @@ void State::fault(std::string text) {
   faults.push_back(std::move(text));
 }
 
-const Allocation* State::find(uintptr_t address) const {
+std::map<uintptr_t, Allocation>::iterator State::find_entry(uintptr_t address) {
   auto next = memory.upper_bound(address);
-  if (next == memory.begin()) return nullptr;
-  const auto& [first, allocation] = *--next;
-  return address - first < allocation.bytes ? &allocation : nullptr;
+  if (next == memory.begin()) return memory.end();
+  --next;
+  return address - next->first < next->second.bytes ? next : memory.end();
+}
+
+const Allocation* State::find(uintptr_t address) const {
+  const auto found = const_cast<State*>(this)->find_entry(address);
+  return found == memory.end() ? nullptr : &found->second;
 }
 
 bool State::capturing() const {

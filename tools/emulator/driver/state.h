@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "observed.h"
+
 namespace stratum::emulator::driver {
 
 enum Result : int {
@@ -67,6 +69,8 @@ struct Allocation {
   size_t bytes;
   bool pinned;
   bool live = true;
+  std::string name = {};            // that the engine gave it
+  std::vector<uint8_t> pages = {};  // of a cache: which of its pages are in use
 };
 
 // A copy out of page-locked memory that nobody has waited for.
@@ -94,6 +98,7 @@ struct Launch {
   uint32_t shared_bytes;
   int device;
   bool captured;
+  std::shared_ptr<ObservedCall> call;  // of the engine, that made it; null if none did
 };
 
 struct Device {
@@ -113,6 +118,7 @@ struct State {
   bool execute = true;  // kernels are run
   std::vector<std::unique_ptr<Device>> devices;
   std::map<uintptr_t, Allocation> memory;  // by first byte
+  Shadows shadows;  // of device memory
   std::set<Module*> modules;
   std::set<Function*> functions;
   std::set<Stream*> streams;
@@ -131,6 +137,7 @@ struct State {
   void fault(std::string text);
   // The allocation that an address lies in, live or not; null if none.
   const Allocation* find(uintptr_t address) const;
+  std::map<uintptr_t, Allocation>::iterator find_entry(uintptr_t address);  // end() if there is none
   bool capturing() const;
 };
 
@@ -140,6 +147,7 @@ State& state();
 struct ThreadState {
   std::vector<Context*> contexts;
   int capture_mode = 0;  // global
+  std::shared_ptr<ObservedCall> call;  // of the engine, that this thread is in
 };
 ThreadState& thread_state();
 
