@@ -22,7 +22,7 @@ int execute(State& s, const Function& function, const Launch& launch) {
     Kernels& kernels = Kernels::get();
     const Kernel& kernel = kernels.of(function);
     if (launch.params.size() != kernel.parameter_bytes()) {
-      s.fault(launch.kernel + ": given " + std::to_string(launch.params.size()) + " bytes of parameters, takes " +
+      s.fault(launch.kernel + ": parameters: given " + std::to_string(launch.params.size()) + " bytes, takes " +
               std::to_string(kernel.parameter_bytes()));
       return kInvalidValue;
     }
@@ -35,6 +35,7 @@ int execute(State& s, const Function& function, const Launch& launch) {
     run.options.limit = kernels.limit;
     run.options.counters = kernels.counters(function);
     emulator::run(kernel, run);
+    if (launch.call) launch.call->kernels.insert(launch.kernel);
     return kSuccess;
   } catch (const std::exception& error) {
     s.fault(error.what());

@@ -122,8 +122,8 @@ void check_written(State& s, const ObservedCall& call) {
     if (missing == 0) continue;
     std::string place;
     for (const int64_t index : where) place += fmt::format("{}{}", place.empty() ? "" : ", ", index);
-    s.fault(fmt::format("{}: output: {}[{}] was not written, nor were {} other elements", call.name, array.name, place,
-                        missing - 1));
+    s.fault(fmt::format("{}: output: {}[{}] was not written, nor were {} other elements, by {}", call.name, array.name,
+                        place, missing - 1, fmt::join(call.kernels, ", ")));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ObservedArray {
 struct ObservedCall {
   std::string name;
   std::vector<ObservedArray> arrays;
+  std::set<std::string> kernels = {};  // that were run
   bool captured = false;  // a launch of it went into a graph
 };
 

@@ -254,7 +254,8 @@ class Decoder {
     if (opcode.starts_with("ldmatrix.")) {
       step.flow = opcode.find(".trans") == opcode.npos ? DataFlow::LoadMatrix : DataFlow::LoadMatrixTransposed;
     }
-    if (step.flow == DataFlow::Load || step.flow == DataFlow::Store) {
+    if (opcode.starts_with("atom.")) step.flow = DataFlow::Atomic;
+    if (step.flow == DataFlow::Load || step.flow == DataFlow::Store || step.flow == DataFlow::Atomic) {
       const std::string_view bits = opcode.substr(opcode.find_last_not_of("0123456789") + 1);
       step.element_bytes = static_cast<uint8_t>(std::atoi(bits.data()) / 8);
     }

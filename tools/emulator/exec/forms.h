@@ -38,6 +38,7 @@ std::vector<const Form*> forms_named(std::string_view name);
 FormList control_forms();
 FormList shuffle_forms();
 FormList async_copy_forms();
+FormList atomic_forms();
 
 // Forms that work on whole rows are compiled for any x86-64 and once more for AVX2 with FMA, each in a namespace of its
 // own. Their sources use nothing of the standard library that could be emitted as a function: the linker keeps one copy

@@ -93,7 +93,8 @@ void Definedness::update(const Warp& warp, const Step& step, uint32_t lanes, con
       set(0, (undefined_[step.cell[1]] & first) | (undefined_[step.cell[2]] & ~first));
       return;
     }
-    case DataFlow::Load: {
+    case DataFlow::Load:
+    case DataFlow::Atomic: {
       const uint32_t element = (1u << step.element_bytes) - 1;
       for (uint32_t i = 0; i < step.writes; ++i) {
         uint32_t missing = 0;

@@ -50,11 +50,13 @@ void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* ad
   }
   StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];
   counts.bytes += uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes));
+  // What an atomic operation makes of a value that nobody wrote is one too.
+  const MissingBytes& stored = warp.step->flow == DataFlow::Atomic ? loaded_ : stored_;
   if (space == Space::Global) {
     counts.sectors += sectors(address, bytes, lanes);
     for_each_lane(lanes, [&](uint32_t lane) {
       if (write) {
-        global_write(lane, address[lane], bytes, stored_[lane]);
+        global_write(lane, address[lane], bytes, stored[lane]);
       } else {
         loaded_[lane] = static_cast<uint16_t>(global_read(warp, lane, address[lane], bytes));
       }
@@ -67,7 +69,7 @@ void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* ad
   counts.least_wavefronts += least_wavefronts(bytes, lanes);
   for_each_lane(lanes, [&](uint32_t lane) {
     if (write) {
-      shared_.write(actor(warp, lane), offset[lane], bytes, stored_[lane]);
+      shared_.write(actor(warp, lane), offset[lane], bytes, stored[lane]);
     } else {
       loaded_[lane] = static_cast<uint16_t>(shared_.read(actor(warp, lane), offset[lane], bytes));
       if (loaded_[lane]) {
@@ -98,9 +100,13 @@ uint32_t Watch::global_read(const Warp& warp, uint32_t lane, uint64_t address, u
   for (uint32_t i = 0; i < bytes; ++i) missing |= static_cast<uint32_t>(state[i] != kWritten) << i;
   if (missing) {
     const uint32_t first = static_cast<uint32_t>(__builtin_ctz(missing));
-    registers_[warp.index].note_origin(
-        warp.step->line, fmt::format("byte {} of {}, {}", address + first - from.first, from.name,
-                                     state[first] == kReleased ? "which was given back" : "which nobody wrote"));
+    const uint64_t place = address + first - from.first;
+    if (state[first] == kReleased) {
+      throw Trap(Check::Freed, fmt::format("read of {} bytes at byte {} of {}, lane {}: they were given back", bytes,
+                                           place, from.name, lane));
+    }
+    registers_[warp.index].note_origin(warp.step->line,
+                                       fmt::format("byte {} of {}, which nobody wrote", place, from.name));
   }
   return missing;
 }
