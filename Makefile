@@ -122,6 +122,8 @@ test: setup toolchain submission ## every test that this machine can run
 	@$(PY) -m pytest tests/grade --numprocesses $(JOBS)
 	$(call say,Mutants of the kernels)
 	@$(PY) -m pytest tests/mutants
+	$(call say,Seeded bugs and the emulator's checks)
+	@$(PY) -m pytest tests/seeded --numprocesses $(JOBS)
 	$(call say,Tests of the folder that ships)
 	@$(PY) -m pytest tests/packaging
 
