@@ -1,4 +1,4 @@
-"""`python -m tools.emulator mutants`: how much of what can be wrong in a kernel its runs on the emulator find."""
+"""What the emulator knows of kernels: what they do, and how much of what can be wrong in one its runs find."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from .mutants import command as mutants
+from .profile import command as profile
 
 
 def main() -> int:
@@ -13,6 +14,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tools.emulator", description=__doc__.split("\n\n")[0])
     commands = parser.add_subparsers(required=True, metavar="command")
     mutants.add_to(commands)
+    profile.add_to(commands)
     arguments = parser.parse_args()
     return arguments.run(arguments)
 

@@ -1,6 +1,7 @@
 """What a plan's tiles say that a kernel has to do, to be compared with what was counted.
 
-Tiles are whole: rows and keys past the end of a sequence are computed too, and masked.
+Each warp has 16 rows of a tile and leaves out the column tiles of which it sees nothing. Rows and columns past the end
+of a sequence are computed too, and masked.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 _ELEMENT = 2  # bytes
 _STATS = 8  # bytes a row
+_WARP_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Expected:
-    """Operations on the tensor cores, exponentials and tangents, bytes that the SMs ask of global memory; of a launch."""
+    """Of a launch: operations on the tensor cores, exponentials and tangents, bytes asked of global memory."""
 
     mma_flops: int
     mufu: int
@@ -37,48 +39,48 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def visible_tiles(shape: Shape, tile_m: int, tile_n: int) -> tuple[int, int]:
-    """Query tiles of a head, and pairs of a query tile and a key tile of which something is visible."""
-    tiles = _ceil(shape.seq_len, tile_m)
-    pairs = sum(_ceil(shape.cached + min((i + 1) * tile_m, shape.seq_len), tile_n) for i in range(tiles))
-    return tiles, pairs
+def _computed(shape: Shape, m: int, n: int) -> int:
+    """Pairs of a query and a key that a head's warps compute: those of tiles of n keys that their 16 queries see."""
+    warps = _ceil(shape.seq_len, m) * m // _WARP_ROWS
+    ends = (shape.cached + min((i + 1) * _WARP_ROWS, shape.seq_len) for i in range(warps))
+    return sum(_ceil(end, n) for end in ends) * _WARP_ROWS * n
+
+
+def _keys(shape: Shape, m: int) -> int:
+    """Keys that a head's query tiles fetch."""
+    return sum(shape.cached + min((i + 1) * m, shape.seq_len) for i in range(_ceil(shape.seq_len, m)))
 
 
 def forward(shape: Shape, tile: dict) -> Expected:
     """Forward and prefill: three products a pair, an exponential and a tangent each; keys come with each query tile."""
     m, n, d, r = tile["tile_m"], tile["tile_n"], shape.head_dim, shape.gate_dim
-    _, pairs = visible_tiles(shape, m, n)
-    heads = shape.batch * shape.q_heads
-    keys = sum(shape.cached + min((i + 1) * m, shape.seq_len) for i in range(_ceil(shape.seq_len, m)))
-    moved = shape.seq_len * (2 * d + r) + keys * (2 * d + r)
-    return Expected(heads * pairs * m * n * 2 * (2 * d + r), heads * pairs * m * n * 2, heads * moved * _ELEMENT)
+    pairs = shape.batch * shape.q_heads * _computed(shape, m, n)
+    moved = (shape.seq_len + _keys(shape, m)) * (2 * d + r)
+    return Expected(pairs * 2 * (2 * d + r), pairs * 2, shape.batch * shape.q_heads * moved * _ELEMENT)
 
 
 def backward_dq(shape: Shape, tile: dict) -> Expected:
-    """Scores, gates and dout v of each pair again, then dq and dqg."""
+    """Delta from o and dout; scores, gates and dout v of each pair again; then dq and dqg."""
     m, n, d, r = tile["tile_m"], tile["tile_n"], shape.head_dim, shape.gate_dim
-    _, pairs = visible_tiles(shape, m, n)
     heads = shape.batch * shape.q_heads
-    keys = sum(min((i + 1) * m, shape.seq_len) for i in range(_ceil(shape.seq_len, m)))
-    moved = shape.seq_len * (4 * d + 2 * r) + keys * (2 * d + r)
-    return Expected(
-        heads * pairs * m * n * 2 * (3 * d + 2 * r),
-        heads * pairs * m * n * 2,
-        heads * (moved * _ELEMENT + shape.seq_len * _STATS),
-    )
+    pairs = heads * _computed(shape, m, n)
+    moved = shape.seq_len * (5 * d + 2 * r) + _keys(shape, m) * (2 * d + r)
+    written_too = shape.seq_len * (_STATS + 4)  # delta
+    return Expected(pairs * 2 * (3 * d + 2 * r), pairs * 2, heads * (moved * _ELEMENT + written_too))
 
 
 def backward_dkv(shape: Shape, tile: dict) -> Expected:
     """For each key tile the query tiles that see it, of all heads of its group: scores, gates, dout v, dv, dk, dkg."""
     m, n, d, r = tile["tile_m"], tile["tile_n"], shape.head_dim, shape.gate_dim
     tiles = _ceil(shape.seq_len, m)
-    pairs = sum(_ceil(shape.seq_len, n) - (i * m) // n for i in range(tiles))
-    queries = sum(shape.seq_len - min((i * m) // n * n, shape.seq_len) for i in range(tiles))
+    seen = sum(_ceil(shape.seq_len, n) - i * _WARP_ROWS // n for i in range(tiles * m // _WARP_ROWS))
+    queries = sum(shape.seq_len - i * m // n * n for i in range(tiles))
     heads = shape.batch * shape.q_heads
+    pairs = heads * max(seen, 0) * _WARP_ROWS * n
     own = shape.batch * shape.kv_heads * shape.seq_len * (2 * d + r) * 2
     return Expected(
-        heads * pairs * m * n * 2 * (4 * d + 2 * r),
-        heads * pairs * m * n * 2,
+        pairs * 2 * (4 * d + 2 * r),
+        pairs * 2,
         heads * queries * ((2 * d + r) * _ELEMENT + _STATS + 4) + own * _ELEMENT,
     )
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 _PIPES = (
     ("tensor", ("mma.", "wgmma.")),
     ("xu", ("ex2.", "lg2.", "tanh.", "rcp.", "rsqrt.", "sqrt.", "sin.", "cos.")),
-    ("lsu", ("ld.global", "st.global", "ld.shared", "st.shared", "ldmatrix.", "stmatrix.", "cp.async.c", "atom.", "red.")),
+    (
+        "lsu",
+        ("ld.global", "st.global", "ld.shared", "st.shared", "ldmatrix.", "stmatrix.", "cp.async.c", "atom.", "red."),
+    ),
     ("const", ("ld.param", "ld.const")),
     ("shuffle", ("shfl.",)),
     ("control", ("bra", "ret", "exit", "bar", "cp.async.", "membar", "fence", "griddepcontrol")),
@@ -28,4 +31,6 @@ def pipe_of(opcode: str) -> str:
 
 def mma_flops(opcode: str) -> int:
     """Floating-point operations of one warp's execution; 0 if it is no MMA."""
-    return next((flops for shape, flops in MMA_FLOPS.items() if opcode.startswith("mma.") and f".{shape}." in opcode), 0)
+    return next(
+        (flops for shape, flops in MMA_FLOPS.items() if opcode.startswith("mma.") and f".{shape}." in opcode), 0
+    )

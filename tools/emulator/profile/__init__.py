@@ -1,0 +1,1 @@
+"""Profiles of kernels that run on the emulator."""
