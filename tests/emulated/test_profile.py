@@ -40,7 +40,7 @@ def test_mma_flops_are_those_of_the_plan(options, kernels):
         flops, of_flops, of_mufu, of_bytes = map(float, row.groups())
         assert flops > 0
         assert of_flops == 1.0
-        assert 1.0 <= of_mufu < 1.5  # a few to rescale rows and sums
+        assert 1.0 <= of_mufu < 1.6  # a few to rescale rows and sums
         assert 1.0 <= of_bytes < 1.35  # tables and lists come with the cache's bytes
 
 

@@ -475,7 +475,7 @@ Result cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsi
                                                   device.context.device,
                                                   stream->capture.has_value(),
                                                   thread_state().call});
-    if (launch->call && launch->captured) launch->call->captured = true;
+    if (launch->call && launch->captured) launch->call->unwatched = true;
     check_params(s, *launch);
     s.launches.push_back(std::move(launch));
     ++s.operations;

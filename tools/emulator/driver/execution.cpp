@@ -34,6 +34,7 @@ int execute(State& s, const Function& function, const Launch& launch) {
     run.options.memory = &memory;
     run.options.limit = kernels.limit;
     run.options.counters = kernels.counters(function);
+    if (launch.call && !kernels.checks) launch.call->unwatched = true;
     emulator::run(kernel, run);
     if (launch.call) launch.call->kernels.insert(launch.kernel);
     return kSuccess;

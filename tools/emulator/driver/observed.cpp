@@ -135,7 +135,7 @@ using namespace stratum::emulator::driver;
 extern "C" {
 
 void stratum_driver_call_begin(const char* name) {
-  thread_state().call = std::make_shared<ObservedCall>(ObservedCall{.name = name, .arrays = {}, .captured = false});
+  thread_state().call = std::make_shared<ObservedCall>(ObservedCall{.name = name, .arrays = {}, .unwatched = false});
 }
 
 void stratum_driver_call_array(const char* name, uint64_t address, int32_t element_bytes, int32_t rank,
@@ -155,7 +155,7 @@ void stratum_driver_call_end(void*, int32_t failed) {
   const std::shared_ptr<ObservedCall> call = std::exchange(thread_state().call, nullptr);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (!call || failed || call->captured || !s.execute) return;
+  if (!call || failed || call->unwatched || !s.execute) return;
   check_written(s, *call);
 }
 

@@ -35,7 +35,7 @@ struct ObservedCall {
   std::string name;
   std::vector<ObservedArray> arrays;
   std::set<std::string> kernels = {};  // that were run
-  bool captured = false;  // a launch of it went into a graph
+  bool unwatched = false;  // of a launch: it went into a graph, or ran without checks
 };
 
 // A byte for each byte of an allocation: whether somebody wrote it (machine/memory_map.h).
