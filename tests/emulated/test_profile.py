@@ -27,7 +27,7 @@ def profile(*options: str) -> str:
     [
         (("--shape", "2,6/2,77,64,32"), ("fwd", "bwd_dq", "bwd_dkv")),
         (("--shape", "1,2/1,96,128,64", "--dtype", "float16"), ("fwd", "bwd_dq", "bwd_dkv")),
-        (("--shape", "3,8/2,4,64,32", "--cached", "70"), ("prefill", "dec")),
+        (("--shape", "3,8/2,4,64,32", "--cached", "300"), ("prefill", "dec")),
     ],
 )
 def test_mma_flops_are_those_of_the_plan(options, kernels):
@@ -40,8 +40,8 @@ def test_mma_flops_are_those_of_the_plan(options, kernels):
         flops, of_flops, of_mufu, of_bytes = map(float, row.groups())
         assert flops > 0
         assert of_flops == 1.0
-        assert 1.0 <= of_mufu < 1.6  # a few to rescale rows and sums
-        assert 1.0 <= of_bytes < 1.35  # tables and lists come with the cache's bytes
+        assert 1.0 <= of_mufu < 1.3  # a few to rescale rows and sums
+        assert 1.0 <= of_bytes < 1.2  # tables and lists come with the cache's bytes
 
 
 def test_lines_that_cost_most_are_named():
