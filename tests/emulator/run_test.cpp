@@ -74,6 +74,26 @@ TEST_CASE("blocks run on several threads with the same result") {
   CHECK(one[32 * 299] != one[32 * 298]);
 }
 
+TEST_CASE("blocks of a launch that runs together can wait for each other") {
+  // Each block counts itself in and goes on when all have; the number that it then reads is everybody's.
+  const std::string body =
+      "atom.global.add.u32 %r0, [%out], 1; membar.gl;\n"
+      "LOOP: ld.volatile.global.u32 %r1, [%out]; setp.lt.u32 %p0, %r1, 20; @%p0 bra LOOP;\n"
+      "mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd0, %r2, 4; add.s64 %rd0, %rd0, %out; st.global.u32 [%rd0+4], %r1;";
+  Setup setup{.threads = 1, .blocks = 20};
+  setup.options.threads = 2;
+  setup.options.limit = 100000;
+  CHECK_THAT(fault_of(body, setup), Contains("limit: no end after"));
+  setup.options.together = true;
+  for (const uint64_t seed : {0, 1, 2}) {
+    setup.options.seed = seed;
+    for (const bool checks : {false, true}) {
+      setup.options.checks = checks;
+      CHECK(run_body(body, {}, 21, setup) == std::vector<uint32_t>(21, 20));
+    }
+  }
+}
+
 TEST_CASE("of several blocks with a fault the first is told") {
   Setup setup{.blocks = 200};
   setup.options.threads = 8;

@@ -1,4 +1,6 @@
 // Branches, return and barriers.
+#include <atomic>
+
 #include "exec/forms.h"
 #include "exec/paths.h"
 #include "exec/trap.h"
@@ -49,6 +51,9 @@ void sync_warp(Warp& warp, const Step& step, uint32_t lanes) {
   if (warp.watch) warp.watch->order().sync_lanes(warp.index);
 }
 
+// Memory is the same for all threads at any time.
+void fence(Warp&, const Step&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 const Form kForms[] = {
     {"bra", "=L", jump},
     {"bra.uni", "=L", jump_together},
@@ -57,6 +62,11 @@ const Form kForms[] = {
     {"bar.sync", "=ww", at_barrier<Count::Given, true>},
     {"bar.arrive", "=ww", at_barrier<Count::Given, false>},
     {"bar.warp.sync", "=w", sync_warp},
+    {"membar.cta", "=", fence},
+    {"membar.gl", "=", fence},
+    {"fence.acq_rel.cta", "=", fence},
+    {"fence.acq_rel.gpu", "=", fence},
+    {"fence.sc.gpu", "=", fence},
 };
 
 }  // namespace

@@ -63,6 +63,13 @@ const Form kForms[] = {
     LOADS(Space::Parameter, "ld.param", "P"),  LOADS(Space::Global, "ld.global", "G"),
     LOADS(Space::Global, "ld.global.nc", "G"), LOADS(Space::Shared, "ld.shared", "S"),
     STORES(Space::Global, "st.global", "G"),   STORES(Space::Shared, "st.shared", "S"),
+    // Every access goes to memory, and memory is the same for all: these orders are given.
+    LOADS(Space::Global, "ld.volatile.global", "G"),
+    LOADS(Space::Global, "ld.relaxed.gpu.global", "G"),
+    LOADS(Space::Global, "ld.acquire.gpu.global", "G"),
+    STORES(Space::Global, "st.volatile.global", "G"),
+    STORES(Space::Global, "st.relaxed.gpu.global", "G"),
+    STORES(Space::Global, "st.release.gpu.global", "G"),
 };
 
 }  // namespace
