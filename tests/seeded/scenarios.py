@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from functools import partial
 from pathlib import Path
 
 from tests.python.emulator import Emulator
+from tools.emulator.inspection import Inspection
 
 from .session import Session
 
@@ -52,6 +54,8 @@ def release(session: Session) -> None:
     session.append("decode", {b: 2})
 
 
+BLOCK_INSTRUCTIONS = 1_000_000  # many times what a block of any of these calls takes
+
 TRAINING, SERVING = ["training"], ["prefill", "decode"]
 SCENARIOS = {
     "training": (TRAINING, partial(Session.train, batch=2, length=150)),
@@ -68,6 +72,7 @@ def run(package, scenario: str) -> dict:
     """Runs a scenario up to the first call that fails."""
     modes, calls = SCENARIOS[scenario]
     session, error = Session(package, modes), None
+    Inspection(Path(os.environ["STRATUM_DRIVER"])).limit(BLOCK_INSTRUCTIONS)
     try:
         calls(session)
     except package.EngineError as failed:
