@@ -22,14 +22,18 @@ std::vector<uint32_t> shuffled(const std::string& mode, const std::vector<uint32
 
 TEST_CASE("shuffles follow segments and bounds") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
-    for (const std::string mode : {"bfly", "idx"}) {
+    for (const std::string mode : {"up", "down", "bfly", "idx"}) {
       const auto in = random_words(128, seed);
       const auto out = shuffled(mode, in);
       for (uint32_t lane = 0; lane < 32; ++lane) {
         const uint32_t b = in[4 * lane + 1] & 31, bound = in[4 * lane + 2] & 31, segment = in[4 * lane + 2] >> 8 & 31;
         const uint32_t last = (lane & segment) | (bound & ~segment);
-        const uint32_t source = mode == "bfly" ? lane ^ b : (lane & segment) | (b & ~segment & 31);
-        const bool within = source <= last;
+        const int from = static_cast<int>(mode == "up"     ? lane - b
+                                          : mode == "down" ? lane + b
+                                          : mode == "bfly" ? lane ^ b
+                                                           : (lane & segment) | (b & ~segment & 31));
+        const bool within = mode == "up" ? from >= static_cast<int>(last) : from <= static_cast<int>(last);
+        const size_t source = static_cast<size_t>(from);
         CAPTURE(seed, mode, lane);
         CHECK(out[2 * lane] == in[4 * (within ? source : lane)]);
         CHECK(out[2 * lane + 1] == (within ? 1 : 0));

@@ -37,6 +37,7 @@ std::vector<const Form*> forms_named(std::string_view name);
 // Forms that are compiled once.
 FormList control_forms();
 FormList shuffle_forms();
+FormList vote_forms();
 FormList async_copy_forms();
 FormList atomic_forms();
 

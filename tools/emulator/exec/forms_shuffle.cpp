@@ -9,7 +9,7 @@
 namespace stratum::emulator {
 namespace {
 
-enum class Mode { Butterfly, Index };
+enum class Mode { Up, Down, Butterfly, Index };
 
 // Operands: d|p, a, b, c, mask of lanes. Bits 8-12 of c cut the warp into segments; within a segment its bits 0-4 bound
 // the lane that may be read. A lane that would read beyond the bound gets its own value and a false p.
@@ -24,8 +24,12 @@ void shuffle(Warp& warp, const Step& step, uint32_t lanes) {
     if (lanes != named) trap_not_converged(warp, lanes, named);
     const uint32_t segment = c >> 8 & 31;
     const uint32_t last = (lane & segment) | (c & 31 & ~segment);
-    const uint32_t source = mode == Mode::Butterfly ? lane ^ b : (lane & segment) | (b & ~segment);
-    const bool within = source <= last;
+    // Up counts down to the segment's first lane, the bound there; may wrap below it.
+    const uint32_t source = mode == Mode::Up          ? lane - b
+                            : mode == Mode::Down      ? lane + b
+                            : mode == Mode::Butterfly ? lane ^ b
+                                                      : (lane & segment) | (b & ~segment);
+    const bool within = mode == Mode::Up ? static_cast<int32_t>(source) >= static_cast<int32_t>(last) : source <= last;
     inside |= static_cast<uint32_t>(within) << lane;
     if (within && !(lanes >> source & 1)) {
       throw Trap(Check::Converged, fmt::format("lane {} reads lane {}, which does not take part", lane, source));
@@ -37,6 +41,8 @@ void shuffle(Warp& warp, const Step& step, uint32_t lanes) {
 }
 
 const Form kForms[] = {
+    {"shfl.sync.up.b32", "w|p=wwww", shuffle<Mode::Up>},
+    {"shfl.sync.down.b32", "w|p=wwww", shuffle<Mode::Down>},
     {"shfl.sync.bfly.b32", "w|p=wwww", shuffle<Mode::Butterfly>},
     {"shfl.sync.idx.b32", "w|p=wwww", shuffle<Mode::Index>},
 };
