@@ -32,7 +32,11 @@ def pytest_configure(config) -> None:
     assemble(_temporary / "submission")
     sys.path.insert(0, str(_temporary))
     os.environ["STRATUM_DRIVER"] = str(DRIVER)
-    os.environ |= {"STRATUM_EMULATOR_CC": "9.0,8.0,7.5", "STRATUM_EMULATOR_EXECUTE": "0"}
+    os.environ |= {
+        "STRATUM_EMULATOR_CC": "9.0,8.0,7.5",
+        "STRATUM_EMULATOR_EXECUTE": "0",
+        "STRATUM_EMULATOR_LEAKS": "ignore",
+    }
 
 
 def pytest_unconfigure(config) -> None:

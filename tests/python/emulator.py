@@ -20,6 +20,8 @@ class _Launch(ctypes.Structure):
         ("shared_bytes", ctypes.c_uint32),
         ("device", ctypes.c_int32),
         ("captured", ctypes.c_int32),
+        ("cluster", ctypes.c_uint32 * 3),
+        ("cooperative", ctypes.c_int32),
     ]
 
 

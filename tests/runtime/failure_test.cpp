@@ -112,7 +112,7 @@ TEST_CASE("A failed launch names the kernel") {
   emulator_fail("cuLaunchKernel", 2, kUnknownError);
   CHECK(scene.training.backward(scene.engine) == STRATUM_DRIVER_ERROR);
   CHECK(message() ==
-        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (a failure of the emulator), kernel "
+        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (unknown error), kernel "
         "gated_bwd_dkv_sm90_bf16_d64_r32_g0_m64");
 }
 

@@ -217,7 +217,7 @@ TEST_CASE("A whole pack that the driver refuses names the kernel") {
   stratum_engine engine = 0;
   CHECK(stratum_build(standard_config().dump().c_str(), folder.path().c_str(), &engine) == STRATUM_DRIVER_ERROR);
   CHECK(message() ==
-        "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (a failure of the emulator), kernel "
+        "cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU (no kernel image for this device), kernel "
         "gated_fwd_sm90_bf16_d64_r32_g0_m64_fresh");
 }
 

@@ -1,7 +1,9 @@
 // What tests ask of the emulator: emulator.h.
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <string_view>
 
+#include "driver/capture.h"
 #include "driver/emulator.h"
 #include "driver/state.h"
 
@@ -10,8 +12,9 @@ namespace {
 using namespace stratum::emulator::driver;
 
 int64_t count_memory(const State& s, bool pinned) {
-  return std::ranges::count_if(s.memory,
-                               [&](const auto& entry) { return entry.second.live && entry.second.pinned == pinned; });
+  return std::ranges::count_if(s.memory.allocations, [&](const auto& entry) {
+    return entry.second.is_held() && (entry.second.kind == Allocation::Kind::Pinned) == pinned;
+  });
 }
 
 }  // namespace
@@ -24,15 +27,14 @@ void emulator_reset(void) {
   s.launches.clear();
   s.faults.clear();
   s.calls.clear();
-  s.fail_in = 0;
+  s.failure = {};
+  for (const auto& device : s.devices) device->sticky = kSuccess;
 }
 
 void emulator_fail(const char* function, int64_t nth, int32_t code) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.fail_function = function;
-  s.fail_in = nth;
-  s.fail_code = code;
+  s.failure = {function, nth, code};
 }
 
 void emulator_execute(int32_t on) {
@@ -78,6 +80,8 @@ int32_t emulator_launch_get(int64_t index, emulator_launch* launch) {
   launch->shared_bytes = found.shared_bytes;
   launch->device = found.device;
   launch->captured = found.captured ? 1 : 0;
+  std::copy_n(found.cluster, 3, launch->cluster);
+  launch->cooperative = found.cooperative ? 1 : 0;
   return 1;
 }
 
@@ -87,8 +91,13 @@ int64_t emulator_live(const char* kind) {
   const std::string_view name = kind;
   if (name == "device") return count_memory(s, false);
   if (name == "pinned") return count_memory(s, true);
-  if (name == "event") return static_cast<int64_t>(s.events.size());
-  if (name == "module") return static_cast<int64_t>(s.modules.size());
+  const auto count = [](size_t live) { return static_cast<int64_t>(live); };
+  if (name == "event") return count(s.events.live());
+  if (name == "module") return count(s.modules.live());
+  if (name == "stream") return count(s.streams.live());
+  if (name == "graph") return count(s.graphs.live());
+  if (name == "exec") return count(s.execs.live());
+  if (name == "pool") return count(s.pools.live());
   return -1;
 }
 
@@ -96,8 +105,9 @@ int64_t emulator_live_bytes(void) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   int64_t bytes = 0;
-  for (const auto& [address, allocation] : s.memory) {
-    if (allocation.live && !allocation.pinned) bytes += static_cast<int64_t>(allocation.bytes);
+  for (const auto& [address, allocation] : s.memory.allocations) {
+    const bool pinned = allocation.kind == Allocation::Kind::Pinned;
+    if (allocation.is_held() && !pinned) bytes += static_cast<int64_t>(allocation.bytes);
   }
   return bytes;
 }
@@ -121,40 +131,41 @@ int64_t emulator_copies_in_flight(void) {
   return static_cast<int64_t>(s.copies.size());
 }
 
+int64_t emulator_queued(void) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  int64_t queued = 0;
+  for (const auto& device : s.devices) {
+    for (const Stream* stream : s.streams_of(*device)) queued += static_cast<int64_t>(stream->queue.size());
+  }
+  return queued;
+}
+
 uint64_t emulator_stream_create(int32_t device) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  auto* stream = new Stream{device, s.next_stream_id++, {}};
-  s.streams.insert(stream);
-  return reinterpret_cast<uint64_t>(stream);
+  Device* const owner = s.devices.at(static_cast<size_t>(device)).get();
+  return reinterpret_cast<uint64_t>(s.streams.make(Stream{.device = owner, .id = s.next_stream_id++}));
 }
 
 void emulator_stream_destroy(uint64_t handle) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  auto* stream = reinterpret_cast<Stream*>(handle);
-  if (s.streams.erase(stream) == 0) {
-    s.fault("destruction of an unknown stream");
-    return;
-  }
-  delete stream;
+  Stream* stream = s.streams.find(reinterpret_cast<void*>(handle));
+  if (stream == nullptr) return s.fault("destruction of an unknown stream");
+  s.streams.destroy(stream);
 }
 
 int32_t emulator_stream_capture(uint64_t handle, int32_t begin) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  auto* stream = reinterpret_cast<Stream*>(handle);
-  if (!s.streams.contains(stream) || stream->capture.has_value() == (begin != 0)) {
-    s.fault("capture of an unknown stream, begun twice or never begun");
-    return 0;
-  }
-  if (begin != 0) {
-    stream->capture.emplace();
-    return 1;
-  }
-  const bool whole = !stream->capture->broken;
-  stream->capture.reset();
-  return whole ? 1 : 0;
+  Stream* stream = s.streams.find(reinterpret_cast<void*>(handle));
+  if (stream == nullptr) return s.fault("capture of an unknown stream"), 0;
+  if (begin != 0) return begin_capture(s, *stream, kGlobal) == kSuccess ? 1 : 0;
+  Graph* graph = nullptr;
+  if (end_capture(s, *stream, &graph) != kSuccess) return 0;
+  s.graphs.destroy(graph);
+  return 1;
 }
 
 void emulator_set_current_device(int32_t device) {
@@ -162,7 +173,7 @@ void emulator_set_current_device(int32_t device) {
   const std::lock_guard lock(s.mutex);
   auto& contexts = thread_state().contexts;
   if (!contexts.empty()) contexts.pop_back();
-  if (device >= 0) contexts.push_back(&s.devices.at(device)->context);
+  if (device >= 0) contexts.push_back(&s.devices.at(static_cast<size_t>(device))->context);
   s.initialized = true;
 }
 

@@ -1,10 +1,9 @@
 /* libstratum_emulator.so: a library with libcuda's names, and what tests ask of it.
  *
- * Device memory is host memory. Copies and memsets happen at once; a kernel launch is checked, recorded and run. The
- * library is stricter than a driver: whatever a program must not do is refused and noted as a fault (emulator_fault).
- *
- * Environment, read at the first call: STRATUM_EMULATOR_CC, the compute capabilities of the devices, one each:
- * "8.0" (the default), "8.0,9.0". STRATUM_EMULATOR_EXECUTE=0: launches are checked and recorded, nothing is run.
+ * Device memory is host memory. Copies, memsets and kernels are queued and run under a schedule. The library is
+ * stricter than a driver: whatever a program must not do is refused and noted as a fault (emulator_fault), which is
+ * also printed on stderr. docs/emulator.md lists the variables of the environment that choose devices, schedule and
+ * more; they are read at the first call.
  */
 #ifndef STRATUM_EMULATOR_H_
 #define STRATUM_EMULATOR_H_
@@ -26,9 +25,12 @@ typedef struct emulator_launch {
   uint32_t shared_bytes;
   int32_t device;
   int32_t captured; /* 1 if the stream was being captured */
+  uint32_t cluster[3];
+  int32_t cooperative;
 } emulator_launch;
 
-/* Forgets launches, call counts, faults and the call to fail. Live objects stay. */
+/* Forgets launches, call counts, faults, the call to fail, and the error that a device keeps after a kernel's fault.
+ * Live objects and queued work stay. */
 void emulator_reset(void);
 
 /* The `nth` call (1 is the next one) of a function, by its exported name, fails with a CUDA error code. nth 0: none
@@ -48,7 +50,8 @@ int64_t emulator_launch_count(void);
 /* Copies the i-th launch; 0 if there is none. */
 int32_t emulator_launch_get(int64_t index, emulator_launch* launch);
 
-/* Objects alive of a kind: "device" and "pinned" allocations, "event", "module"; -1 for another word. */
+/* Objects alive of a kind: "device" and "pinned" allocations, "event", "module", "stream", "graph", "exec" (a graph
+ * that can be launched), "pool"; -1 for another word. */
 int64_t emulator_live(const char* kind);
 /* Bytes of live device allocations. */
 int64_t emulator_live_bytes(void);
@@ -60,6 +63,8 @@ const char* emulator_fault(int64_t index); /* null past the last */
 
 /* Copies from page-locked memory that nobody has waited for yet. */
 int64_t emulator_copies_in_flight(void);
+/* Operations of all streams that haven't run. */
+int64_t emulator_queued(void);
 
 /* Makes a stream on a device, and ends it. */
 uint64_t emulator_stream_create(int32_t device);

@@ -1,4 +1,3 @@
-// The emulator's launches.
 #include "driver/execution.h"
 
 #include <algorithm>
@@ -7,40 +6,52 @@
 
 #include "driver/kernels.h"
 #include "driver/observed.h"
-#include "machine/run.h"
+#include "driver/state.h"
 
 namespace stratum::emulator::driver {
 namespace {
 
-constexpr int kLaunchFailed = 719;
+Result result_of(Check check) {
+  if (check == Check::Misaligned) return kMisalignedAddress;
+  return check == Check::Bounds || check == Check::Freed ? kIllegalAddress : kLaunchFailed;
+}
 
 }  // namespace
 
-int execute(State& s, const Function& function, const Launch& launch) {
-  if (!s.execute || launch.captured) return kSuccess;
+Result load_kernel(State& s, const Function& function, const Kernel** kernel) {
+  try {
+    *kernel = &Kernels::get().of(function);
+    return kSuccess;
+  } catch (const std::exception& error) {
+    return s.refuse(kInvalidPtx, function.name + ": " + error.what());
+  }
+}
+
+Result execute(State& s, const Function& function, const Launch& launch) {
+  if (!s.execute) return kSuccess;
   try {
     Kernels& kernels = Kernels::get();
-    const Kernel& kernel = kernels.of(function);
-    if (launch.params.size() != kernel.parameter_bytes()) {
-      s.fault(launch.kernel + ": parameters: given " + std::to_string(launch.params.size()) + " bytes, takes " +
-              std::to_string(kernel.parameter_bytes()));
-      return kInvalidValue;
-    }
     emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
-    const emulator::MemoryMap memory = memory_of(s, launch.call.get());
+    const MemoryMap memory = memory_of(s, launch.call.get());
     run.options.checks = kernels.checks;
     run.options.memory = &memory;
     run.options.limit = kernels.limit;
+    run.options.together = launch.cooperative;
     run.options.counters = kernels.counters(function);
+    if (s.settings.schedule == Schedule::Random) {
+      run.options.copies = Arrival::Random;
+      run.options.seed = s.random() | 1;
+    }
     if (launch.call && !kernels.checks) launch.call->unwatched = true;
-    emulator::run(kernel, run);
+    emulator::run(kernels.of(function), run);
     if (launch.call) launch.call->kernels.insert(launch.kernel);
     return kSuccess;
+  } catch (const Fault& fault) {
+    return s.refuse(result_of(fault.check), fault.what());
   } catch (const std::exception& error) {
-    s.fault(error.what());
-    return kLaunchFailed;
+    return s.refuse(kLaunchFailed, function.name + ": " + error.what());
   }
 }
 

@@ -1,12 +1,20 @@
-// What a launch does once it was checked and recorded.
+// Kernels' runs.
 #pragma once
 
-#include "driver/state.h"
+#include "driver/results.h"
+#include "machine/run.h"
 
 namespace stratum::emulator::driver {
 
-// Runs a kernel by the PTX that was packed beside its cubin, or does nothing if STRATUM_EMULATOR_EXECUTE=0. A CUDA
-// result.
-int execute(State& s, const Function& function, const Launch& launch);
+struct Function;
+struct Launch;
+struct State;
+
+// What launches of a function run; kInvalidPtx, and a fault, if the pack has no such cubin or PTX that can't be
+// decoded.
+Result load_kernel(State& s, const Function& function, const Kernel** kernel);
+
+// Runs a launch that was checked; nothing if kernels aren't run.
+Result execute(State& s, const Function& function, const Launch& launch);
 
 }  // namespace stratum::emulator::driver

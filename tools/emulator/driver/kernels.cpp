@@ -42,11 +42,14 @@ const Kernel& Kernels::of(const Function& function) {
   if (const auto other = replaced_.find(function.name); other != replaced_.end()) return other->second;
   const std::string& image = function.module->image;
   if (const auto known = packed_.find(image); known != packed_.end()) return known->second;
-  const std::string hash = sha256_hex(image);
-  for (const ManifestKernel& row : manifest_.kernels) {
-    if (row.cubin.sha256 != hash) continue;
-    return packed_.emplace(image, Kernel::load(text(row), row.name)).first->second;
-  }
+  const ManifestKernel& found = row(function);
+  return packed_.emplace(image, Kernel::load(text(found), found.name)).first->second;
+}
+
+const ManifestKernel& Kernels::row(const Function& function) const {
+  const std::string hash = sha256_hex(function.module->image);
+  const auto found = std::ranges::find_if(manifest_.kernels, [&](const auto& row) { return row.cubin.sha256 == hash; });
+  if (found != manifest_.kernels.end()) return *found;
   throw std::runtime_error("the pack in " + folder_.string() + " has no cubin of hash " + hash);
 }
 
@@ -78,8 +81,8 @@ std::string Kernels::counters_json(const std::string& name) const {
   std::string lines, warps;
   for (size_t i = 0; i + 1 < std::min(steps.size(), counters.steps.size()); ++i) {
     const StepCounts& one = counters.steps[i];
-    lines += fmt::format("{}[{},{},{},{},{},{},{},{}]", lines.empty() ? "" : ",", steps[i].line, one.executed, one.lanes,
-                         one.bytes, one.sectors, one.wavefronts, one.least_wavefronts, one.ticks);
+    lines += fmt::format("{}[{},{},{},{},{},{},{},{}]", lines.empty() ? "" : ",", steps[i].line, one.executed,
+                         one.lanes, one.bytes, one.sectors, one.wavefronts, one.least_wavefronts, one.ticks);
   }
   for (const std::vector<uint64_t>& warp : counters.executed) {
     warps += fmt::format("{}{}", warps.empty() ? "" : ",", std::accumulate(warp.begin(), warp.end(), uint64_t{0}));

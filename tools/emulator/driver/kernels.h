@@ -26,6 +26,9 @@ class Kernels {
   // beside it. Throws if the pack has no such cubin, or PTX that can't be decoded.
   const Kernel& of(const Function& function);
 
+  // The pack's row of the cubin that the function's module was loaded from. Throws if there is none.
+  const ManifestKernel& row(const Function& function) const;
+
   // Where launches of the function add what they do, if checks are on; null while another text runs in its place.
   Counters* counters(const Function& function);
   // Per line of the pack's PTX, from 0: how often warps executed its instruction in all launches that were counted so

@@ -1,13 +1,15 @@
-#include "observed.h"
+#include "driver/observed.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <utility>
 
-#include "state.h"
+#include "driver/capture.h"
+#include "driver/state.h"
 
 namespace stratum::emulator::driver {
 namespace {
@@ -34,6 +36,21 @@ int64_t reach(const ObservedArray& array, bool up) {
     if ((array.stride[axis] > 0) == up) elements += (array.shape[axis] - 1) * array.stride[axis];
   }
   return elements * array.element_bytes;
+}
+
+void set_shadow(State& s, uint64_t address, size_t bytes, Byte what) {
+  const auto found = s.memory.find_entry(address);
+  if (found == s.memory.allocations.end() || !found->second.live) return;
+  s.shadows.set(found->first, found->second.bytes, address, bytes, what);
+}
+
+// Runs f when the stream's work that is queued by now has run. A stream that is being captured has none.
+void in_order(State& s, void* handle, const std::function<void()>& f) {
+  const auto& contexts = thread_state().contexts;
+  if (contexts.empty()) return f();
+  Stream* stream = s.find_stream(*s.devices[static_cast<size_t>(contexts.back()->device)], handle, nullptr);
+  if (stream == nullptr || stream->capture || implicitly_captured(s, *stream)) return f();
+  enqueue(s, *stream, [f] { return f(), kSuccess; });
 }
 
 }  // namespace
@@ -81,10 +98,7 @@ void Shadows::drop(uint64_t first) {
   shadows_.erase(found);
 }
 
-void mark_written(State& s, uint64_t address, size_t bytes) {
-  const auto found = s.find_entry(address);
-  if (found != s.memory.end()) s.shadows.set(found->first, found->second.bytes, address, bytes, kWritten);
-}
+void mark_written(State& s, uint64_t address, size_t bytes) { set_shadow(s, address, bytes, kWritten); }
 
 MemoryMap memory_of(State& s, ObservedCall* call) {
   MemoryMap map;
@@ -92,9 +106,9 @@ MemoryMap memory_of(State& s, ObservedCall* call) {
     for (ObservedArray& array : call->arrays)
       if (array.bytes() > 0) map.add_array(array.region());
   }
-  for (const auto& [first, allocation] : s.memory) {
-    if (allocation.pinned) continue;
-    map.add_allocation({.name = allocation.name.empty() ? "an allocation" : allocation.name,
+  for (const auto& [first, allocation] : s.memory.allocations) {
+    if (allocation.kind == Allocation::Kind::Pinned) continue;
+    map.add_allocation({.name = allocation.name.empty() ? describe(allocation) : allocation.name,
                         .first = first,
                         .bytes = allocation.bytes,
                         .axes = {},
@@ -151,41 +165,44 @@ void stratum_driver_call_array(const char* name, uint64_t address, int32_t eleme
   thread_state().call->arrays.push_back(std::move(array));
 }
 
-void stratum_driver_call_end(void*, int32_t failed) {
+void stratum_driver_call_end(void* stream, int32_t failed) {
   const std::shared_ptr<ObservedCall> call = std::exchange(thread_state().call, nullptr);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (!call || failed || call->unwatched || !s.execute) return;
-  check_written(s, *call);
+  if (!call || failed || !s.execute) return;
+  in_order(s, stream, [&s, call] {
+    if (!call->unwatched) check_written(s, *call);
+  });
 }
 
 void stratum_driver_name(uint64_t address, const char* name) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const auto found = s.find_entry(address);
-  if (found != s.memory.end()) found->second.name = name;
+  const auto found = s.memory.find_entry(address);
+  if (found != s.memory.allocations.end()) found->second.name = name;
 }
 
-void stratum_driver_forget(uint64_t address, uint64_t bytes, void*) {
+void stratum_driver_forget(uint64_t address, uint64_t bytes, void* stream) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const auto found = s.find_entry(address);
-  if (found != s.memory.end()) s.shadows.set(found->first, found->second.bytes, address, bytes, kUnwritten);
+  in_order(s, stream, [&s, address, bytes] { set_shadow(s, address, bytes, kUnwritten); });
 }
 
-void stratum_driver_forget_pages(uint64_t cache, uint64_t page_bytes, const uint8_t* used, uint64_t pages, void*) {
+void stratum_driver_forget_pages(uint64_t cache, uint64_t page_bytes, const uint8_t* used, uint64_t pages,
+                                 void* stream) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const auto found = s.find_entry(cache);
-  if (found == s.memory.end()) return;
+  const auto found = s.memory.find_entry(cache);
+  if (found == s.memory.allocations.end()) return;
   // A page changes hands rarely; what it held is forgotten then, and only then.
   std::vector<uint8_t>& known = found->second.pages;
   known.resize(pages);
   for (uint64_t page = 0; page < pages; ++page) {
     if (known[page] == used[page]) continue;
     known[page] = used[page];
-    s.shadows.set(found->first, found->second.bytes, cache + page * page_bytes, page_bytes,
-                  used[page] ? kUnwritten : kReleased);
+    in_order(s, stream, [&s, address = cache + page * page_bytes, page_bytes, what = used[page]] {
+      set_shadow(s, address, page_bytes, what ? kUnwritten : kReleased);
+    });
   }
 }
 

@@ -3,38 +3,24 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <sstream>
-#include <string_view>
 
 namespace stratum::emulator::driver {
 
-int Device::max_dynamic_shared() const {
-  if (major == 8 && minor == 0) return 166912;
-  return major == 9 || major == 10 ? 232448 : 101376;
-}
+Device::Device(int ordinal, const DeviceFacts* facts)
+    : facts(facts),
+      context{ordinal},
+      legacy{.device = this, .id = static_cast<uint64_t>(2 * ordinal + 1)},
+      per_thread{.device = this, .id = static_cast<uint64_t>(2 * ordinal + 2)},
+      default_pool{.device = this} {}
 
-State::State() : process(getpid()) {
-  const char* chosen = std::getenv("STRATUM_EMULATOR_EXECUTE");
-  const std::string_view execution = chosen != nullptr ? chosen : "1";
-  if (execution != "0" && execution != "1") {
-    std::fprintf(stderr, "emulator: STRATUM_EMULATOR_EXECUTE: expected 0 or 1, got '%s'\n", chosen);
-    std::abort();
-  }
-  execute = execution == "1";
-  const char* capabilities = std::getenv("STRATUM_EMULATOR_CC");
-  std::istringstream list(capabilities != nullptr ? capabilities : "8.0");
-  for (std::string item; std::getline(list, item, ',');) {
-    const int ordinal = static_cast<int>(devices.size());
-    auto device = std::make_unique<Device>();
-    if (std::sscanf(item.c_str(), "%d.%d", &device->major, &device->minor) != 2) {
-      std::fprintf(stderr, "emulator: STRATUM_EMULATOR_CC has %s, expected MAJOR.MINOR\n", item.c_str());
-      std::abort();
-    }
-    device->context.device = ordinal;
-    device->default_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 1), {}};
-    device->per_thread_stream = {ordinal, static_cast<uint64_t>(2 * ordinal + 2), {}};
-    devices.push_back(std::move(device));
+State::State()
+    : settings(Settings::from_environment()),
+      process(getpid()),
+      execute(settings.execute),
+      random(settings.seed),
+      failure(settings.failure) {
+  for (const auto& [major, minor] : settings.capabilities) {
+    devices.push_back(std::make_unique<Device>(static_cast<int>(devices.size()), device_facts(major, minor)));
   }
 }
 
@@ -43,23 +29,29 @@ void State::fault(std::string text) {
   faults.push_back(std::move(text));
 }
 
-std::map<uintptr_t, Allocation>::iterator State::find_entry(uintptr_t address) {
-  auto next = memory.upper_bound(address);
-  if (next == memory.begin()) return memory.end();
-  --next;
-  return address - next->first < next->second.bytes ? next : memory.end();
+Result State::refuse(Result code, std::string text) {
+  fault(std::move(text));
+  return code;
 }
 
-const Allocation* State::find(uintptr_t address) const {
-  const auto found = const_cast<State*>(this)->find_entry(address);
-  return found == memory.end() ? nullptr : &found->second;
-}
-
-bool State::capturing() const {
-  for (const Stream* stream : streams) {
-    if (stream->capture) return true;
+std::vector<Stream*> State::streams_of(const Device& device) const {
+  std::vector<Stream*> found = {const_cast<Stream*>(&device.legacy), const_cast<Stream*>(&device.per_thread)};
+  for (Stream* stream : streams.all()) {
+    if (stream->device == &device) found.push_back(stream);
   }
-  return false;
+  return found;
+}
+
+Stream* State::find_stream(Device& device, const void* handle, const char* function) {
+  constexpr uintptr_t kLegacy = 1, kPerThread = 2;
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  if (value == 0 || value == kLegacy) return &device.legacy;
+  if (value == kPerThread) return &device.per_thread;
+  Stream* stream = streams.find(handle);
+  if (stream != nullptr && stream->device == &device) return stream;
+  if (function == nullptr) return nullptr;
+  fault(std::string(function) + (stream == nullptr ? " on an unknown stream" : " on another device's stream"));
+  return nullptr;
 }
 
 State& state() {

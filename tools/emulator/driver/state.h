@@ -1,152 +1,131 @@
-// The objects of the emulator.
+// Everything that the driver knows. One mutex guards it; every call holds it from beginning to end (call.h).
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
+#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "observed.h"
+#include "driver/devices.h"
+#include "driver/graphs.h"
+#include "driver/memory.h"
+#include "driver/objects.h"
+#include "driver/observed.h"
+#include "driver/queue.h"
+#include "driver/results.h"
+#include "driver/settings.h"
 
 namespace stratum::emulator::driver {
-
-enum Result : int {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kNotInitialized = 3,
-  kInvalidDevice = 101,
-  kInvalidContext = 201,
-  kNoBinaryForGpu = 209,
-  kInvalidHandle = 400,
-  kNotFound = 500,
-  kCaptureUnsupported = 900,
-  kCaptureImplicit = 906,
-};
 
 struct Context {
   int device;
 };
 
+struct Device {
+  Device(int ordinal, const DeviceFacts* facts);
+
+  const DeviceFacts* facts;
+  Context context;            // the primary one
+  int retained = 0;           // how often
+  Result sticky = kSuccess;   // after a kernel's fault, what every later call returns
+  Stream legacy, per_thread;  // the default streams
+  Pool default_pool;
+  Pool* pool = &default_pool;  // that cuMemAllocAsync takes from
+};
+
 struct Module {
-  int device;
+  Device* device;
   std::string image;
 };
 
 struct Function {
   Module* module;
   std::string name;
-  int max_dynamic_shared = 48 * 1024;
+  int max_dynamic_shared = kDefaultSharedPerBlock;
+  bool any_cluster = false;  // larger clusters than every device takes
   bool loaded = false;
 };
 
-struct Capture {
-  bool broken = false;
-};
-
-struct Stream {
-  int device;
-  uint64_t id;
-  std::optional<Capture> capture;
-};
-
 struct Event {
-  int device;
-  Stream* stream = nullptr;  // of the last record
-  uint64_t order = 0;        // its place among all operations
-};
-
-// A range of memory made by one of the allocating functions. Freed ones are remembered and never reused, so that a use
-// of theirs can be told.
-struct Allocation {
-  size_t bytes;
-  bool pinned;
-  bool live = true;
-  std::string name = {};            // that the engine gave it
-  std::vector<uint8_t> pages = {};  // of a cache: which of its pages are in use
+  Device* device;
+  bool timed = true;
+  Point at = {};                                    // of the last record
+  std::chrono::steady_clock::time_point when = {};  // it was reached
+  std::shared_ptr<Capture> capture = {};            // it was last recorded in
+  std::vector<Node*> captured = {};                 // and after which nodes
 };
 
 // A copy out of page-locked memory that nobody has waited for.
-struct Copy {
+struct PinnedCopy {
   const uint8_t* source;
-  size_t bytes;
-  Stream* stream;
-  uint64_t order;
   std::vector<uint8_t> content;  // when the copy was queued
-};
-
-// A stream that waits for what an event stood for when the wait was queued.
-struct Wait {
-  Stream* stream;
-  uint64_t order;
-  Stream* awaited;
-  uint64_t awaited_order;
+  Point at;
 };
 
 struct Launch {
   std::string kernel;
   std::vector<uint8_t> params;
-  uint64_t stream;
-  uint32_t grid[3], block[3];
-  uint32_t shared_bytes;
-  int device;
-  bool captured;
-  std::shared_ptr<ObservedCall> call;  // of the engine, that made it; null if none did
-};
-
-struct Device {
-  int major, minor;
-  Context context;
-  Stream default_stream, per_thread_stream;
-
-  int max_dynamic_shared() const;
+  uint64_t stream = 0;  // as the caller named it
+  uint32_t grid[3] = {}, block[3] = {};
+  uint32_t shared_bytes = 0;
+  int device = 0;
+  bool captured = false;
+  uint32_t cluster[3] = {1, 1, 1};
+  bool cooperative = false;
+  std::shared_ptr<ObservedCall> call = {};  // of the engine, that made it; null if none did
 };
 
 struct State {
   State();
 
   std::mutex mutex;
-  pid_t process;
+  const Settings settings;
+  const pid_t process;
   bool initialized = false;
-  bool execute = true;  // kernels are run
+  bool execute;  // kernels are run
   std::vector<std::unique_ptr<Device>> devices;
-  std::map<uintptr_t, Allocation> memory;  // by first byte
+  Memory memory;
   Shadows shadows;  // of device memory
-  std::set<Module*> modules;
-  std::set<Function*> functions;
-  std::set<Stream*> streams;
-  std::set<Event*> events;
-  std::vector<Copy> copies;
-  std::vector<Wait> waits;
-  uint64_t operations = 0, next_stream_id = 100;
+  Objects<Pool> pools;
+  Objects<Module> modules;
+  Objects<Function> functions;
+  Objects<Stream> streams;
+  Objects<Event> events;
+  Objects<Graph> graphs;
+  Objects<GraphExec> execs;
+  std::vector<std::shared_ptr<Capture>> captures;  // those in progress
+  std::vector<PinnedCopy> copies;
+  uint64_t operations = 0, next_stream_id = 100, next_capture_id = 1;
+  std::mt19937_64 random;
 
-  std::vector<std::unique_ptr<Launch>> launches;
+  std::vector<std::shared_ptr<const Launch>> launches;
   std::vector<std::string> faults;
   std::map<std::string, int64_t> calls;
-  std::string fail_function;
-  int64_t fail_in = 0;
-  int fail_code = 0;
+  int64_t call_number = 0;  // since the process began
+  Failure failure;
 
+  // Notes what the program did wrong, and prints it.
   void fault(std::string text);
-  // The allocation that an address lies in, live or not; null if none.
-  const Allocation* find(uintptr_t address) const;
-  std::map<uintptr_t, Allocation>::iterator find_entry(uintptr_t address);  // end() if there is none
-  bool capturing() const;
+  // The same, and returns the code.
+  Result refuse(Result code, std::string text);
+  // The default streams and all that were made, destroyed ones too: their work may still be queued.
+  std::vector<Stream*> streams_of(const Device& device) const;
+  // The stream of a handle; null if there is none on the device, with a fault that names the function if one is given.
+  Stream* find_stream(Device& device, const void* handle, const char* function);
 };
 
 State& state();
 
 // Of the calling thread.
 struct ThreadState {
-  std::vector<Context*> contexts;
-  int capture_mode = 0;  // global
+  std::vector<Context*> contexts;      // the current one last
+  int capture_mode = 0;                // global
   std::shared_ptr<ObservedCall> call;  // of the engine, that this thread is in
 };
 ThreadState& thread_state();
