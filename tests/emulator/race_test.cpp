@@ -111,4 +111,18 @@ TEST_CASE("a loop without end comes to the limit") {
   CHECK(fault_of("mov.u32 %r1, 0; LOOP: add.s32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, 1000; @%p0 bra LOOP;", setup) == "");
 }
 
+TEST_CASE("a byte of global memory that two blocks of a launch write") {
+  const auto blocks_of = [](const std::string& words) {
+    Setup setup{.blocks = 3};
+    setup.options.checks = true;
+    return fault_of("mov.u32 %r0, %ctaid.x; mad.lo.s32 %r0, %r0, " + words +
+                        ", %tid; mul.wide.u32 %rd0, %r0, 4; add.s64 %rd0, %out, %rd0;\nst.global.u32 [%rd0], %r0;\n"
+                        "st.global.u32 [%rd0], %tid;",
+                    setup);
+  };
+  CHECK(blocks_of("32") == "");
+  CHECK_THAT(blocks_of("31"), Contains("line 11: race: write of global address") && Contains("written by block") &&
+                                  Contains("at line 11; nothing orders the two"));
+}
+
 }  // namespace stratum::emulator

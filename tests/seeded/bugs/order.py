@@ -1,4 +1,4 @@
-"""Accesses to shared memory that nothing orders."""
+"""Accesses that nothing orders."""
 
 from __future__ import annotations
 
@@ -168,5 +168,14 @@ ORDER = (
         at="ldmatrix",
         says="nothing orders the two",
         tile={"split_roles": 1, "stages": 3, "hand_over": 1},
+    ),
+    Bug(
+        name="a block stores another block's partials",
+        operation="decode",
+        edits=(Edit(DECODE, "i < work.num_rows * vectors;", "i < Tile::tile_m * vectors;"),),
+        scenario="decode",
+        check="race",
+        at="st.global",
+        says="of the partials by block",
     ),
 )

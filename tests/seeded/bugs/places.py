@@ -20,7 +20,7 @@ PLACES = (
         edits=(
             Edit(DKV, "const int warp_valid = valid - warp * 16;", "const int warp_valid = valid + 1 - warp * 16;"),
         ),
-        scenario="training",
+        scenario="training of one tile",
         check="bounds",
         at="st.global",
         says="0 bytes behind the end of dk",

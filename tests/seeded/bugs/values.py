@@ -155,13 +155,4 @@ VALUES = (
         at="",
         says="given 224 bytes, takes 216",
     ),
-    Bug(
-        name="a block stores another block's partials",
-        operation="decode",
-        edits=(Edit(DECODE, "i < work.num_rows * vectors;", "i < Tile::tile_m * vectors;"),),
-        scenario="decode",
-        check="",
-        at="",
-        says="o of decode: largest error",
-    ),
 )

@@ -26,6 +26,9 @@ class Block {
   void begin(uint64_t number);
   bool advance();
 
+  // What the block wrote to global memory; nothing without checks.
+  std::vector<Written> written() const { return watch_ ? watch_->written() : std::vector<Written>{}; }
+
   // What was counted so far; null without checks.
   const Counters* counters() const { return watch_ ? &watch_->counters() : nullptr; }
 

@@ -12,6 +12,7 @@
 
 #include "exec/decode.h"
 #include "machine/block.h"
+#include "machine/block_writes.h"
 #include "ptx/parser.h"
 
 namespace stratum::emulator {
@@ -47,11 +48,15 @@ void run_apart(const Program& program, const Launch& launch, uint64_t blocks) {
   std::mutex mutex;
   uint64_t faulting = blocks;
   std::exception_ptr problem;
+  BlockWrites writes(program, launch.options.memory);
   const auto work = [&] {
     uint64_t number = blocks;
     try {
       Block block(program, launch);
-      while (!stop && (number = next++) < blocks) block.run(number);
+      while (!stop && (number = next++) < blocks) {
+        block.run(number);
+        writes.add(number, block.written());
+      }
       add_counters(launch, block);
     } catch (...) {
       stop = true;

@@ -23,6 +23,7 @@ Watch::Watch(const Program& program, const MemoryMap* memory, uint32_t warps, ui
 void Watch::reset() {
   order_.reset();
   shared_.reset();
+  written_.clear();
   for (Definedness& registers : registers_) registers.reset();
   ++counters_.blocks;
 }
@@ -57,6 +58,7 @@ void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* ad
     for_each_lane(lanes, [&](uint32_t lane) {
       if (write) {
         global_write(lane, address[lane], bytes, stored[lane]);
+        note_written(warp.step->line, address[lane], bytes);
       } else {
         loaded_[lane] = static_cast<uint16_t>(global_read(warp, lane, address[lane], bytes));
       }
@@ -126,6 +128,14 @@ void Watch::global_write(uint32_t lane, uint64_t address, uint32_t bytes, uint32
                                            address - to.first, to.name, lane));
     }
     state[i] = undefined >> i & 1 ? kUnwritten : kWritten;
+  }
+}
+
+void Watch::note_written(int line, uint64_t address, uint32_t bytes) {
+  if (!written_.empty() && written_.back().end == address && written_.back().line == line) {
+    written_.back().end += bytes;
+  } else {
+    written_.push_back({address, address + bytes, line});
   }
 }
 
