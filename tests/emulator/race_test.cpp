@@ -125,4 +125,20 @@ TEST_CASE("a byte of global memory that two blocks of a launch write") {
                                   Contains("at line 11; nothing orders the two"));
 }
 
+TEST_CASE("a byte of global memory that a block reads and another one writes") {
+  // Each block writes its own words and reads those of the block `ahead` of it.
+  const auto blocks_of = [](const std::string& ahead) {
+    Setup setup{.blocks = 3};
+    setup.options.checks = true;
+    return fault_of(
+        "mov.u32 %r0, %ctaid.x; mad.lo.s32 %r1, %r0, 32, %tid; mul.wide.u32 %rd0, %r1, 4;\n"
+        "add.s64 %rd0, %out, %rd0; st.global.u32 [%rd0], %r0;\nld.global.u32 %r2, [%rd0+" +
+            ahead + "];",
+        setup);
+  };
+  CHECK(blocks_of("0") == "");
+  CHECK_THAT(blocks_of("128"), Contains("line 12: race: read of global address") && Contains("by block 0: written by "
+                                                                                             "block 1 at line 11"));
+}
+
 }  // namespace stratum::emulator

@@ -19,7 +19,7 @@ const char* emulator_ptx(const char* kernel);
 const char* emulator_override(const char* kernel, const char* ptx);
 
 /* Of all launches: whether they are checked and counted (1, the default), and how many instructions the warps of a
- * block may execute before that is a fault (0, the default: any number). */
+ * block may execute before that is a fault (10^9 by default; 0: any number). */
 void emulator_checks(int32_t on);
 void emulator_limit(int64_t instructions);
 

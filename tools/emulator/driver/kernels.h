@@ -17,6 +17,10 @@
 
 namespace stratum::emulator::driver {
 
+// Instructions that the warps of a block may execute unless somebody says otherwise: minutes, so that a loop without
+// end comes to one.
+inline constexpr uint64_t kLimit = 1'000'000'000;
+
 class Kernels {
  public:
   // Reads the pack's manifest the first time. Throws if there is none.
@@ -50,7 +54,7 @@ class Kernels {
   void restore(const std::string& name);
 
   bool checks = true;  // as in Options, of all launches
-  uint64_t limit = 0;
+  uint64_t limit = kLimit;
 
  private:
   struct Counted {

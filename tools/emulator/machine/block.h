@@ -27,7 +27,7 @@ class Block {
   bool advance();
 
   // What the block wrote to global memory; nothing without checks.
-  std::vector<Written> written() const { return watch_ ? watch_->written() : std::vector<Written>{}; }
+  const Accesses* accesses() const { return watch_ ? &watch_->accesses() : nullptr; }
 
   // What was counted so far; null without checks.
   const Counters* counters() const { return watch_ ? &watch_->counters() : nullptr; }

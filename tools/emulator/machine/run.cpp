@@ -12,7 +12,7 @@
 
 #include "exec/decode.h"
 #include "machine/block.h"
-#include "machine/block_writes.h"
+#include "machine/block_accesses.h"
 #include "ptx/parser.h"
 
 namespace stratum::emulator {
@@ -48,14 +48,14 @@ void run_apart(const Program& program, const Launch& launch, uint64_t blocks) {
   std::mutex mutex;
   uint64_t faulting = blocks;
   std::exception_ptr problem;
-  BlockWrites writes(program, launch.options.memory);
+  BlockAccesses accesses(program, launch.options.memory);
   const auto work = [&] {
     uint64_t number = blocks;
     try {
       Block block(program, launch);
       while (!stop && (number = next++) < blocks) {
         block.run(number);
-        writes.add(number, block.written());
+        if (const Accesses* made = block.accesses()) accesses.add(number, *made);
       }
       add_counters(launch, block);
     } catch (...) {
@@ -70,6 +70,7 @@ void run_apart(const Program& program, const Launch& launch, uint64_t blocks) {
   work();
   others.clear();
   if (problem) std::rethrow_exception(problem);
+  accesses.finish();
 }
 
 void run_together(const Program& program, const Launch& launch, uint64_t blocks) {

@@ -9,6 +9,14 @@
 namespace stratum::emulator {
 namespace {
 
+void note(std::vector<Range>& ranges, int line, uint64_t address, uint32_t bytes) {
+  if (!ranges.empty() && ranges.back().end == address && ranges.back().line == line) {
+    ranges.back().end += bytes;
+  } else {
+    ranges.push_back({address, address + bytes, line});
+  }
+}
+
 Actor actor(const Warp& warp, uint32_t lane) { return {warp.index * kLanes + lane, warp.step->line}; }
 
 }  // namespace
@@ -23,7 +31,8 @@ Watch::Watch(const Program& program, const MemoryMap* memory, uint32_t warps, ui
 void Watch::reset() {
   order_.reset();
   shared_.reset();
-  written_.clear();
+  accesses_.read.clear();
+  accesses_.written.clear();
   for (Definedness& registers : registers_) registers.reset();
   ++counters_.blocks;
 }
@@ -58,7 +67,7 @@ void Watch::access(const Warp& warp, Space space, bool write, const uint64_t* ad
     for_each_lane(lanes, [&](uint32_t lane) {
       if (write) {
         global_write(lane, address[lane], bytes, stored[lane]);
-        note_written(warp.step->line, address[lane], bytes);
+        note(accesses_.written, warp.step->line, address[lane], bytes);
       } else {
         loaded_[lane] = static_cast<uint16_t>(global_read(warp, lane, address[lane], bytes));
       }
@@ -94,8 +103,12 @@ const Region& Watch::region(const char* what, uint32_t lane, uint64_t address, u
 }
 
 uint32_t Watch::global_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes) {
-  if (memory_ == nullptr) return 0;
+  if (memory_ == nullptr) {
+    note(accesses_.read, warp.step->line, address, bytes);
+    return 0;
+  }
   const Region& from = region("read", lane, address, bytes);
+  if (from.writable) note(accesses_.read, warp.step->line, address, bytes);
   if (from.state == nullptr) return 0;
   const uint8_t* state = from.state + (address - from.first);
   uint32_t missing = 0;
@@ -128,14 +141,6 @@ void Watch::global_write(uint32_t lane, uint64_t address, uint32_t bytes, uint32
                                            address - to.first, to.name, lane));
     }
     state[i] = undefined >> i & 1 ? kUnwritten : kWritten;
-  }
-}
-
-void Watch::note_written(int line, uint64_t address, uint32_t bytes) {
-  if (!written_.empty() && written_.back().end == address && written_.back().line == line) {
-    written_.back().end += bytes;
-  } else {
-    written_.push_back({address, address + bytes, line});
   }
 }
 

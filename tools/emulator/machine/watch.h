@@ -7,7 +7,7 @@
 
 #include "exec/space.h"
 #include "exec/warp.h"
-#include "machine/block_writes.h"
+#include "machine/block_accesses.h"
 #include "machine/counters.h"
 #include "machine/definedness.h"
 #include "machine/memory_map.h"
@@ -39,13 +39,12 @@ class Watch {
 
   Order& order() { return order_; }
   // To global memory, by the block so far.
-  const std::vector<Written>& written() const { return written_; }
+  const Accesses& accesses() const { return accesses_; }
   const Counters& counters() const { return counters_; }
 
  private:
   uint32_t global_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes);
   void global_write(uint32_t lane, uint64_t address, uint32_t bytes, uint32_t undefined);
-  void note_written(int line, uint64_t address, uint32_t bytes);
   const Region& region(const char* what, uint32_t lane, uint64_t address, uint32_t bytes);
 
   const Program& program_;
@@ -55,7 +54,7 @@ class Watch {
   std::vector<Definedness> registers_;  // of each warp
   MissingBytes stored_{}, loaded_{};    // of the step that runs
   const Region* latest_ = nullptr;      // that was used
-  std::vector<Written> written_;
+  Accesses accesses_;
   Counters counters_;
   uint64_t began_ = 0;  // the step that runs, by the host's clock
 };
