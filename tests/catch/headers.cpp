@@ -1,0 +1,1 @@
+// A source for the target whose precompiled headers all tests use.
