@@ -13,6 +13,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RELEASE := build/release
 SANITIZE := build/sanitize
+FUZZ := build/fuzz
 GEN := $(RELEASE)/generator/stratum-gen
 LIBRARY := $(RELEASE)/runtime/libstratum.so
 EMULATOR := $(RELEASE)/tools/emulator/libstratum_emulator.so
@@ -28,6 +29,9 @@ BENCH ?=
 MUTANTS ?=
 # What to sweep: a sweep file, or the folder of a sweep that was begun.
 SWEEP ?= examples/sweeps/forward-d64-r32-sm90.json
+
+# How long each fuzzer runs, in seconds.
+FUZZ_SECONDS ?= 600
 
 # Reports of the sanitizers end a test; leaks count.
 export ASAN_OPTIONS := detect_leaks=1:halt_on_error=1
@@ -150,6 +154,14 @@ sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehavior
 	@cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTRATUM_SANITIZE=ON --log-level=WARNING
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
+
+.PHONY: fuzz
+fuzz: ## the parsers, the emulator and the pack's reader on bytes that libFuzzer makes, FUZZ_SECONDS each
+	@tools/setup/packages.sh $(PYTHON) fuzz
+	@cmake -S . -B $(FUZZ) -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DSTRATUM_SANITIZE=ON -DSTRATUM_FUZZ=ON --log-level=WARNING
+	@cmake --build $(FUZZ) --parallel $(JOBS) --target ptx_fuzz run_fuzz manifest_fuzz zstd_fuzz fuzz_seeds
+	@tests/fuzz/fuzz.sh $(FUZZ) $(FUZZ_SECONDS)
 
 .PHONY: sweep
 sweep: toolchain submission ## search a kernel's tiles, SWEEP=FILE; times where python3 has torch and a GPU

@@ -35,9 +35,11 @@ class FieldTracker {
   void follow(json::parse_event_t event, const json& parsed) {
     switch (event) {
       case json::parse_event_t::object_start:
+        check_depth();
         levels_.push_back({.is_list = false, .index = 0, .key = {}, .keys = {}});
         break;
       case json::parse_event_t::array_start:
+        check_depth();
         levels_.push_back({.is_list = true, .index = 0, .key = {}, .keys = {}});
         break;
       case json::parse_event_t::key:
@@ -67,12 +69,19 @@ class FieldTracker {
   }
 
  private:
+  static constexpr size_t kDeepest = 64;
+
   struct Level {
     bool is_list;
     size_t index;     // of the item that comes next
     std::string key;  // the last one read
     std::set<std::string> keys;
   };
+
+  // The library writes a value by recursion, which must not take the whole stack.
+  void check_depth() const {
+    if (levels_.size() == kDeepest) throw InputError(fmt::format("{}: nested more than {} deep", source_, kDeepest));
+  }
 
   // The library keeps the last of two equal keys without a word; a file that says two things must not be guessed at.
   void enter(const std::string& key) {

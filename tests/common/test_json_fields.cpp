@@ -15,6 +15,9 @@ TEST_CASE("json: syntax errors and keys given twice") {
                     "x.json: the key \"b\" is given twice in one object");
   CHECK_NOTHROW(parse_json("[{\"a\": {\"a\": 1}}, {\"a\": 2}]", "x.json"));
   CHECK_THROWS_AS(parse_json("", "x.json"), InputError);
+  CHECK_THROWS_WITH(parse_json(std::string(1 << 20, '['), "x.json"), "x.json: nested more than 64 deep");
+  const std::string deep = std::string(64, '[') + std::string(64, ']');
+  CHECK(parse_json(deep, "x.json").dump() == deep);
 }
 
 TEST_CASE("json: what the parser refuses is an error that names the field") {

@@ -174,6 +174,9 @@ TEST_CASE("what can't be read is an error with its line") {
   CHECK_THAT(error("/* x"), Contains("a comment doesn't end"));
   CHECK_THAT(error(".pragma \"x"), Contains("a string doesn't end"));
   CHECK_THAT(error(std::string(200, '{')), Contains("nested too deeply"));
+  CHECK_THAT(error(".reg . %r<2>;"), Contains("expected a directive or type, got '.'"));
+  CHECK_THAT(error(".reg .b32 %r<2>, x; .reg .b32 %s<1048574>;"), Contains("expected at most 1048573, got 1048574"));
+  CHECK_THROWS_WITH(parse(".entry e(.param .u64 a[1073741824]) {}"), Contains("the parameters have 8589934592 bytes"));
   CHECK_THROWS_WITH(parse(".func f() {}"), Contains("line 1: expected a directive, got '.func'"));
   CHECK_THROWS_AS(parse(""
                         ".visible .entry e("),

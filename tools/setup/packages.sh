@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for what the C++ build needs, and with `packages.sh PYTHON tests` for what the tests do; installs Debian's
-# packages for what is missing, and nothing if all is there.
+# Looks for what the C++ build needs, with `packages.sh PYTHON tests` for what the tests do too, with `fuzz` for the
+# fuzzers; installs Debian's packages for what is missing, and nothing if all is there.
 #
 # A thing is there if it can be used: a command runs, a header preprocesses, Python can make a virtual environment.
 # Without apt-get, or without root and sudo, it prints the list and fails.
@@ -35,6 +35,12 @@ need_header sha2.h libmd-dev
 # The starter that engines are graded beside is eager PyTorch; on the CPU Debian's is small.
 if [ "$purpose" = tests ]; then
   /usr/bin/python3 -c 'import torch' 2>/dev/null || missing+=(python3-torch)
+fi
+
+if [ "$purpose" = fuzz ]; then
+  fuzzer='extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }'
+  clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null <<<"$fuzzer" 2>/dev/null ||
+    missing+=(clang libclang-rt-14-dev)
 fi
 
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi

@@ -24,6 +24,8 @@ const std::map<std::string, Special> kSpecials = {
     {"%laneid", Special::Laneid},
 };
 
+constexpr uint64_t kMostSharedBytes = 1 << 24;  // far beyond any GPU's
+
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 class Decoder {
@@ -70,6 +72,7 @@ class Decoder {
     each_shared([&](const ptx::Variable& variable) {
       if (variable.bytes == 0) shared_[variable.name] = end;
     });
+    if (end > kMostSharedBytes) throw ParseError(0, fmt::format("{} bytes of shared memory", end - kSharedBase));
     program_.static_shared_bytes = static_cast<uint32_t>(end - kSharedBase);
   }
 

@@ -67,7 +67,7 @@ class Parser {
   // The word must be `.something`; returns something.
   std::string dotted() {
     const std::string text = word();
-    if (text[0] != '.') fail("expected a directive or type, got '" + text + "'");
+    if (text[0] != '.' || text.size() == 1) fail("expected a directive or type, got '" + text + "'");
     return text.substr(1);
   }
 
@@ -144,6 +144,8 @@ class Parser {
         if (!aligned) align = element;
         parameter.offset = (entry.parameter_bytes + align - 1) / align * align;
         entry.parameter_bytes = parameter.offset + parameter.bytes;
+        if (entry.parameter_bytes > kMostBytes)
+          fail("the parameters have " + std::to_string(entry.parameter_bytes) + " bytes");
         entry.parameters.push_back(parameter);
         if (!accept(",") && !is(")")) fail("expected ',' or ')', got '" + peek().text + "'");
       }
@@ -182,7 +184,7 @@ class Parser {
     do {
       const std::string name = word();
       if (accept("<")) {
-        const uint64_t count = number_up_to(kMostRegisters);
+        const uint64_t count = number_up_to(kMostRegisters - std::min(declared_, kMostRegisters));
         expect(">");
         for (uint64_t i = 0; i < count; ++i) declare(name + std::to_string(i), type);
       } else {
@@ -197,6 +199,7 @@ class Parser {
   }
 
   void declare(const std::string& name, const std::string& type) {
+    ++declared_;
     const std::string unique = suffixed(name);
     scopes_.back().registers[name] = unique;
     entry_->registers[unique] = type;
@@ -307,6 +310,7 @@ class Parser {
   Entry* entry_ = nullptr;
   std::vector<Scope> scopes_;
   int scopes_opened_ = 0;
+  uint64_t declared_ = 0;  // registers
 };
 
 }  // namespace
