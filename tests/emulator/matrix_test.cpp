@@ -15,11 +15,11 @@ uint16_t half_word(const std::vector<uint32_t>& words, size_t index) {
   return static_cast<uint16_t>(words[index / 2] >> index % 2 * 16);
 }
 
-struct Mma {
+struct Fragments {
   std::vector<uint32_t> a, b, c, d;  // fragments: [lane][register]
 };
 
-Mma multiplied(const std::string& type, std::vector<uint32_t> a, std::vector<uint32_t> b, std::vector<uint32_t> c) {
+Fragments multiplied(const std::string& type, std::vector<uint32_t> a, std::vector<uint32_t> b, std::vector<uint32_t> c) {
   std::vector<uint32_t> in;
   for (size_t lane = 0; lane < 32; ++lane) {
     in.insert(in.end(), a.begin() + lane * 4, a.begin() + lane * 4 + 4);
@@ -37,7 +37,7 @@ Mma multiplied(const std::string& type, std::vector<uint32_t> a, std::vector<uin
           ".f32 {%f2,%f3,%f0,%f1}, {%r0,%r1,%r2,%r3},\n"
           "{%r4,%r5}, {%f0,%f1,%f2,%f3};\n"
           "st.global.v4.f32 [%rd2], {%f2,%f3,%f0,%f1};",
-      in, 128);
+      in, 128, {.options = {.mma = Mma::Plain}});
   return {a, b, c, d};
 }
 
@@ -57,7 +57,7 @@ float from_float16(uint16_t x) {
 
 void check_mma(const std::string& type, float (*to_float)(uint16_t), const std::vector<uint32_t>& a,
                const std::vector<uint32_t>& b, const std::vector<uint32_t>& c) {
-  const Mma mma = multiplied(type, a, b, c);
+  const Fragments mma = multiplied(type, a, b, c);
   for (size_t row = 0; row < 16; ++row) {
     for (size_t column = 0; column < 8; ++column) {
       float sum = as_float(c[of_c(row, column)]);
@@ -131,7 +131,7 @@ TEST_CASE("stmatrix writes what ldmatrix reads") {
   }
 }
 
-TEST_CASE("mma sums products in float32, k ascending") {
+TEST_CASE("plain mma sums products in float32, k ascending") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::vector<uint32_t> c(128);
     for (size_t i = 0; i < 128; ++i) c[i] = std::bit_cast<uint32_t>(static_cast<float>(i) - 60.5f);
@@ -140,7 +140,7 @@ TEST_CASE("mma sums products in float32, k ascending") {
   }
 }
 
-TEST_CASE("mma with subnormals, infinities and their NaN") {
+TEST_CASE("plain mma with subnormals, infinities and their NaN") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::vector<uint32_t> a = random_words(128, seed), b = random_words(64, seed + 50);
     for (auto* words : {&a, &b})

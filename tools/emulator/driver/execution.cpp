@@ -36,6 +36,7 @@ Result execute(State& s, const Function& function, const Launch& launch) {
     std::copy_n(launch.block, 3, run.block);
     const MemoryMap memory = memory_of(s, launch.call.get());
     run.options.checks = kernels.checks;
+    run.options.mma = kernels.mma;
     run.options.memory = &memory;
     run.options.limit = kernels.limit;
     run.options.together = launch.cooperative;

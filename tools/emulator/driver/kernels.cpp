@@ -29,6 +29,14 @@ std::filesystem::path pack_folder() {
   return std::filesystem::path(library).parent_path() / "cubins";
 }
 
+Mma chosen_mma() {
+  const char* variable = std::getenv("STRATUM_EMULATOR_MMA");
+  const std::string_view chosen = variable != nullptr ? variable : "exact";
+  if (chosen == "exact") return Mma::Exact;
+  if (chosen == "plain") return Mma::Plain;
+  throw std::runtime_error(fmt::format("STRATUM_EMULATOR_MMA: expected exact or plain, got '{}'", chosen));
+}
+
 }  // namespace
 
 Kernels& Kernels::get() {
@@ -36,7 +44,7 @@ Kernels& Kernels::get() {
   return kernels;
 }
 
-Kernels::Kernels() : folder_(pack_folder()), manifest_(read_manifest(folder_)) {}
+Kernels::Kernels() : mma(chosen_mma()), folder_(pack_folder()), manifest_(read_manifest(folder_)) {}
 
 const Kernel& Kernels::of(const Function& function) {
   if (const auto other = replaced_.find(function.name); other != replaced_.end()) return other->second;

@@ -12,10 +12,14 @@ struct Counters;
 // other by chance. Until then they are poisoned.
 enum class Arrival { AtIssue, AtWait, Random };
 
+// How an MMA sums: in plain float32, or as Hopper's tensor cores do, to the bit.
+enum class Mma { Plain, Exact };
+
 struct Options {
   // Checks cost about ten times the run without them: races, values that nobody wrote, global memory outside `memory`.
   bool checks = false;
   Arrival copies = Arrival::AtWait;
+  Mma mma = Mma::Exact;
   // 0: warps take turns in order, each until it waits. Else they are chosen by chance, each for a random while.
   uint64_t seed = 0;
   uint64_t limit = 0;    // instructions that a block's warps may execute; 0: no limit

@@ -1,0 +1,1 @@
+"""What a GPU computes for each instruction form, recorded for the emulator's tests."""
