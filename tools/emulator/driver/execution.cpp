@@ -34,10 +34,16 @@ Result execute(State& s, const Function& function, const Launch& launch) {
     emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
-    const MemoryMap memory = memory_of(s, launch.call.get());
+    MemoryMap memory;
     run.options.checks = kernels.checks;
     run.options.mma = kernels.mma;
-    run.options.memory = &memory;
+    if (kernels.checks) {
+      memory = memory_of(s, launch.call.get());
+      run.options.memory = &memory;
+    } else {
+      assume_written(s);
+      if (launch.call) launch.call->unwatched = true;
+    }
     run.options.limit = kernels.limit;
     run.options.together = launch.cooperative;
     run.options.counters = kernels.counters(function);
@@ -45,7 +51,6 @@ Result execute(State& s, const Function& function, const Launch& launch) {
       run.options.copies = Arrival::Random;
       run.options.seed = s.random() | 1;
     }
-    if (launch.call && !kernels.checks) launch.call->unwatched = true;
     emulator::run(kernels.of(function), run);
     if (launch.call) launch.call->kernels.insert(launch.kernel);
     return kSuccess;

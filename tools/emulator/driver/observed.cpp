@@ -120,6 +120,11 @@ MemoryMap memory_of(State& s, ObservedCall* call) {
   return map;
 }
 
+void assume_written(State& s) {
+  for (const auto& [first, allocation] : s.memory.allocations)
+    if (allocation.live && allocation.kind != Allocation::Kind::Pinned) mark_written(s, first, allocation.bytes);
+}
+
 void check_written(State& s, const ObservedCall& call) {
   for (const ObservedArray& array : call.arrays) {
     if (!array.written) continue;

@@ -45,7 +45,6 @@ def add_to(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 if every kernel's kill rate reaches the goal and no mutant is wrongly said to be equivalent; 1 otherwise."""
-    os.environ["STRATUM_EMULATOR_PACK"] = str((arguments.submission / "cubins").resolve())
     reports, rows = [], []
     operations = arguments.operations and arguments.operations.split(",")
     for dims in arguments.dims.split():
@@ -65,6 +64,7 @@ def sampled(every: list[Mutant], count: int | None) -> list[Mutant]:
 
 def mutate(arguments: argparse.Namespace, stratum: Stratum, operations: list[str] | None, rows: list[dict]):
     """One report for each kernel of a stratum. rows: gets what the JSON shall have."""
+    os.environ["STRATUM_EMULATOR_PACK"] = str((arguments.submission / "cubins").resolve())
     names = kernels(arguments.submission, stratum)
     inspection = Inspection(arguments.emulator)
     texts = {name: inspection.ptx(name) for name in names.values()}

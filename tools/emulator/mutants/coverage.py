@@ -39,18 +39,20 @@ def coverage(kernel: str, ptx: str, counts: dict[int, int]) -> Coverage:
     """From the executions of each line (Inspection.coverage)."""
     every = instructions(ptx.split("\n"))
     context = contexts(every)
+    executed: set[int] = set()
     runs: list[list] = []
-    missing = False
+    before = None
     for one in every:
-        if counts.get(one.line, 0):
-            missing = False
-        elif missing:
+        # A warp comes to an instruction whose guard is false for all lanes, too, which the counts leave out.
+        reached = one.guard and before and before.line in executed and before.opcode not in ("bra.uni", "ret")
+        if counts.get(one.line, 0) or reached:
+            executed.add(one.line)
+        elif before and runs and runs[-1][-1] is before:
             runs[-1].append(one)
         else:
             runs.append([one])
-            missing = True
-    executed = frozenset(one.line for one in every if counts.get(one.line, 0))
-    return Coverage(kernel, executed, len(every), tuple(
+        before = one
+    return Coverage(kernel, frozenset(executed), len(every), tuple(
         Run(each[0].line, each[-1].line, len(each), context[each[0].line]) for each in runs
     ))  # fmt: skip
 

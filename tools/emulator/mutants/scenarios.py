@@ -48,6 +48,7 @@ class Scenario:
     def __init__(self, package, device: Device, inspection: Inspection, stratum: dict, kernels: dict[str, str]):
         self.device, self.inspection, self.kernels = device, inspection, kernels
         self.config = {**stratum, **self.CONFIG}
+        self._kept: dict[tuple, DeviceArray] = {}
         self.rng = np.random.default_rng(0)
         self.engine = package.build_engine(self.config)
         self.prepare()
@@ -93,15 +94,26 @@ class Scenario:
 
     def nans(self, *leading: int) -> tuple[DeviceArray, ...]:
         """NaNs instead, in the same shapes."""
-        return tuple(self.output(*leading, *self._tail(each)) for each in NAMES)
+        return tuple(self.output(*leading, *self._tail(each), use=each) for each in NAMES)
 
     def upload(self, values: np.ndarray) -> DeviceArray:
         """Values in device memory, in the stratum's dtype."""
         return self.device.upload(to_bits(values, self.config["dtype"]))
 
-    def output(self, *shape: int) -> DeviceArray:
-        """An array in device memory that nobody wrote yet, of NaNs."""
-        return self.device.upload(np.full(shape, _POISON << 8 | _POISON, np.uint16))
+    def output(self, *shape: int, use: str = "o") -> DeviceArray:
+        """An array of NaNs in device memory, the same one each time for the same shape and use."""
+        key = (use, *shape)
+        if key not in self._kept:
+            self._kept[key] = self.device.empty(shape)
+        array = self._kept[key]
+        self.device.call(
+            "cuMemsetD8Async",
+            ctypes.c_uint64(array.pointer),
+            ctypes.c_ubyte(_POISON),
+            ctypes.c_size_t(array.nbytes),
+            None,
+        )
+        return array
 
     def read(self, address: int, shape: tuple[int, ...], dtype) -> np.ndarray:
         """A copy of device memory, taken after all queued work is done."""
@@ -148,7 +160,7 @@ class Backward(Training):
         super().prepare()
         self.saved = []
         for inputs in self.batches:
-            o = self.output(*inputs[0].shape)
+            o = self.device.empty(inputs[0].shape)
             saved = self.engine.forward(*inputs, out=o)[1]
             self.saved.append((saved, self.upload(self.rng.standard_normal(o.shape))))
 
@@ -158,7 +170,7 @@ class Backward(Training):
 
     def run(self) -> Iterator[np.ndarray]:
         for inputs, (saved, do) in zip(self.batches, self.saved):
-            out = tuple(self.output(*each.shape) for each in inputs)
+            out = tuple(self.output(*each.shape, use=name) for name, each in zip(NAMES, inputs))
             self.engine.backward(saved, do, out=out)
             for each in out:
                 yield each.numpy()
@@ -175,9 +187,10 @@ class Serving(Scenario):
 
     def spoil(self) -> None:
         """Writes NaNs to all free pages."""
-        pages = self.engine.memory()["pages_free"]
-        lengths = [min(self.config["max_seq_len"], pages * PAGE_TOKENS)]
-        for each in self.fill(lengths, self.nans(*lengths)):
+        tokens = self.engine.memory()["pages_free"] * PAGE_TOKENS
+        most = self.config["max_seq_len"]
+        lengths = [min(most, tokens - start) for start in range(0, tokens, most)][: self.config["max_sequences"]]
+        for each in self.fill(lengths, self.nans(sum(lengths))):
             self.engine.release(each)
 
     def fill(self, lengths: list[int], arrays: tuple[DeviceArray, ...]) -> list[int]:
@@ -256,35 +269,25 @@ class Decode(Cached):
 
 
 class DecodeMerge(Cached):
-    """Rows of one split, of a few and of many times as many as a warp has lanes; their partials are of a run before."""
+    """Rows of one split, of a few, and of three times as many as a warp has lanes."""
 
-    CONFIG = {**_SERVING, "q_heads": 3, "kv_heads": 1, "max_seq_len": 131072, "max_cached_tokens": 131072}
-    CACHED = [700, 10, 511, 130 * 512 + 5, 4000]
+    CONFIG = {**_SERVING, "q_heads": 3, "kv_heads": 1, "max_seq_len": 65536, "max_cached_tokens": 65536}
+    CACHED = [700, 10, 511, 98 * 512 + 5, 4000]
     LENGTHS = [1, 2, 3, 1, 1]
     CALL = "decode"
 
-    def prepare(self) -> None:
-        super().prepare()
-        for _ in super().run():
-            pass
-        self.skip("dec")
-
     def spoil(self) -> None:
-        """Nothing: the partials must stay."""
-
-    def close(self) -> None:
-        self.bring_back("dec")
-        super().close()
+        """Nothing: the true decode writes all partials anew."""
 
 
-class PageCopy(Serving):
+class ManyHeads(Serving):
     """A sequence and two forks of it write the last token of the page that they share, and then read all of it.
 
-    A page of so many heads has more bytes than a launch has threads for.
+    A page of so many heads has more vectors than a launch moves at once.
     """
 
     CONFIG = {
-        **_SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 64, "max_cached_tokens": 192,
+        **_SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
     }  # fmt: skip
     CACHED = [63]
 
@@ -299,6 +302,34 @@ class PageCopy(Serving):
         finally:
             for each in ids:
                 self.engine.release(each)
+
+
+class FewHeads(ManyHeads):
+    """The same with pages that have less vectors than a launch moves at once."""
+
+    CONFIG = {**ManyHeads.CONFIG, "q_heads": 3, "kv_heads": 3}
+
+
+class PageCopy:
+    """Both of them, an engine each."""
+
+    def __init__(self, *arguments):
+        self.parts = [FewHeads(*arguments), ManyHeads(*arguments)]
+
+    def spoil(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.spoil()
+
+    def run(self) -> Iterator[np.ndarray]:
+        """As in Scenario."""
+        for each in self.parts:
+            yield from each.run()
+
+    def close(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.close()
 
 
 SCENARIOS = {

@@ -88,6 +88,7 @@ class Worker:
         finally:
             self._inspection.override(kernel, None)
             self._inspection.reset()
+            self._device.call("cuCtxSynchronize")  # a failed call's copies may still be queued
 
     def _spoil(self) -> None:
         self._inspection.checks(False)
