@@ -1,8 +1,8 @@
 // ex2, lg2, rcp, sqrt, rsqrt and tanh as the hardware approximates them, to the bit. Only for the sources of row forms.
 //
-// The hardware interpolates: upper bits of the argument choose a segment, the 17 bits below them are t, and the result is
-// c0 + c1 t + c2 t², truncated. t² comes from a squarer without its lower 19 columns. The tables and how they were found:
-// tools/emulator/conformance/tables.py. Here the sum is formed in doubles, in which it is exact.
+// The hardware interpolates: upper bits of the argument choose a segment, the 17 bits below them are t, and the result
+// is c0 + c1 t + c2 t², cut off. t² comes from a squarer without its lower 19 columns. The tables and how they were
+// found: tools/emulator/conformance/tables.py. Here the sum is formed in doubles, in which it is exact.
 #pragma once
 
 #include "exec/floats.h"
@@ -125,7 +125,8 @@ template <Root root>
   struct Binade {
     uint32_t first, ignored;  // segment; lower bits of x that don't matter
   };
-  constexpr Binade kBinades[] = {{0, 6}, {1, 6}, {2, 6}, {3, 5}, {5, 5}, {7, 4}, {11, 4}, {15, 4}, {19, 3}, {27, 2}, {43, 3}};
+  constexpr Binade kBinades[] = {{0, 6},  {1, 6},  {2, 6},  {3, 5},  {5, 5}, {7, 4},
+                                 {11, 4}, {15, 4}, {19, 3}, {27, 2}, {43, 3}};
   const float magnitude = magnitude_of(x);
   const float bounded = magnitude >= 0.00390625f && magnitude < 8 ? magnitude : 0.00390625f;
   const Binade binade = kBinades[exponent_of(bounded) + 8];

@@ -103,7 +103,7 @@ class Decoder {
     for (const char* at = form.operands; *at; ++at) {
       if (*at == '=') {
         destination = false;
-      } else if (*at >= '2' && *at <= '4') {
+      } else if (*at >= '1' && *at <= '4') {
         const size_t count = static_cast<size_t>(*at - '0');
         found.push_back({std::string(count, *++at), true, destination});
       } else if (at[1] == '|') {
@@ -253,7 +253,9 @@ class Decoder {
     if (opcode.starts_with("selp.")) step.flow = DataFlow::Select;
     if (opcode.starts_with("ld.")) step.flow = DataFlow::Load;
     if (opcode.starts_with("st.")) step.flow = DataFlow::Store;
-    if (opcode.starts_with("stmatrix.")) step.flow = DataFlow::StoreMatrix;
+    if (opcode.starts_with("stmatrix.")) {
+      step.flow = opcode.find(".trans") == opcode.npos ? DataFlow::StoreMatrix : DataFlow::StoreMatrixTransposed;
+    }
     if (opcode.starts_with("ldmatrix.")) {
       step.flow = opcode.find(".trans") == opcode.npos ? DataFlow::LoadMatrix : DataFlow::LoadMatrixTransposed;
     }

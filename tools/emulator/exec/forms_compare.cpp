@@ -54,19 +54,54 @@ void invert_predicate(Warp& warp, const Step& step, uint32_t lanes) {
     "setp.eq." name, operands, compare<[](T a, T b) { return a == b; }>        \
   }
 
-// Integers differ where they aren't equal; two floats differ only if neither is NaN.
 #define INTEGER_COMPARISONS(name, operands, T)                          \
   COMPARISONS(name, operands, T), {                                     \
     "setp.ne." name, operands, compare<[](T a, T b) { return a != b; }> \
   }
 
+// Subnormals are 0.
+float flush(float x) { return __builtin_fabsf(x) < 1.17549435e-38f ? 0 : x; }
+
+// The ordered comparisons are false for NaN, those with u at the end true.
+#define FLOAT_COMPARISONS(name, F)                                                                         \
+  {"setp.lt." name, "p=ww", compare<[](float a, float b) { return F(a) < F(b); }>},                        \
+      {"setp.le." name, "p=ww", compare<[](float a, float b) { return F(a) <= F(b); }>},                   \
+      {"setp.gt." name, "p=ww", compare<[](float a, float b) { return F(b) < F(a); }>},                    \
+      {"setp.ge." name, "p=ww", compare<[](float a, float b) { return F(b) <= F(a); }>},                   \
+      {"setp.eq." name, "p=ww", compare<[](float a, float b) { return F(a) == F(b); }>},                   \
+      {"setp.ne." name, "p=ww", compare<[](float a, float b) { return F(a) < F(b) || F(b) < F(a); }>},     \
+      {"setp.ltu." name, "p=ww", compare<[](float a, float b) { return !(F(b) <= F(a)); }>},               \
+      {"setp.leu." name, "p=ww", compare<[](float a, float b) { return !(F(b) < F(a)); }>},                \
+      {"setp.gtu." name, "p=ww", compare<[](float a, float b) { return !(F(a) <= F(b)); }>},               \
+      {"setp.geu." name, "p=ww", compare<[](float a, float b) { return !(F(a) < F(b)); }>},                \
+      {"setp.equ." name, "p=ww", compare<[](float a, float b) { return !(F(a) < F(b) || F(b) < F(a)); }>}, \
+      {"setp.neu." name, "p=ww", compare<[](float a, float b) { return !(F(a) == F(b)); }>},               \
+      {"setp.num." name, "p=ww", compare<[](float a, float b) { return a == a && b == b; }>}, {            \
+    "setp.nan." name, "p=ww", compare<[](float a, float b) { return a != a || b != b; }>                   \
+  }
+
+// A 16-bit number is the lower half of a word.
+#define SHORT_COMPARISONS(name, T)                                                               \
+  {"setp.lt." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(a) < T(b); }>},        \
+      {"setp.le." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(a) <= T(b); }>},   \
+      {"setp.gt." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(b) < T(a); }>},    \
+      {"setp.ge." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(b) <= T(a); }>},   \
+      {"setp.eq." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(a) == T(b); }>}, { \
+    "setp.ne." name, "p=hh", compare<[](uint32_t a, uint32_t b) { return T(a) != T(b); }>        \
+  }
+
 const Form kForms[] = {
+    SHORT_COMPARISONS("s16", int16_t),
+    SHORT_COMPARISONS("u16", uint16_t),
+    {"setp.eq.b16", "p=hh", compare<[](uint32_t a, uint32_t b) { return uint16_t(a) == uint16_t(b); }>},
+    {"setp.ne.b16", "p=hh", compare<[](uint32_t a, uint32_t b) { return uint16_t(a) != uint16_t(b); }>},
+    {"selp.b16", "h=hhp", select<uint32_t>},
     INTEGER_COMPARISONS("s32", "p=ww", int32_t),
     INTEGER_COMPARISONS("u32", "p=ww", uint32_t),
     INTEGER_COMPARISONS("s64", "p=qq", int64_t),
     INTEGER_COMPARISONS("u64", "p=qq", uint64_t),
-    COMPARISONS("f32", "p=ww", float),
-    {"setp.ne.f32", "p=ww", compare<[](float a, float b) { return a < b || b < a; }>},
+    FLOAT_COMPARISONS("f32", float),
+    FLOAT_COMPARISONS("ftz.f32", flush),
     {"setp.eq.b32", "p=ww", compare<[](uint32_t a, uint32_t b) { return a == b; }>},
     {"setp.ne.b32", "p=ww", compare<[](uint32_t a, uint32_t b) { return a != b; }>},
     {"setp.eq.b64", "p=qq", compare<[](uint64_t a, uint64_t b) { return a == b; }>},

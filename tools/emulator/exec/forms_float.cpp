@@ -24,7 +24,41 @@ namespace {
   return a == a && b == b ? both : with_nan;
 }
 
+// NaN if either is.
+[[gnu::always_inline]] inline float unless_nan(float a, float b, float result) {
+  return a == a && b == b ? result : float_of(kNanBits);
+}
+
+// To [0, 1], NaN to 0.
+[[gnu::always_inline]] inline float saturated(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
+
 const Form kForms[] = {
+    {"add.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) + flushed(b))); }>},
+    {"sub.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) - flushed(b))); }>},
+    {"mul.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) * flushed(b))); }>},
+    {"div.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) / flushed(b))); }>},
+    {"fma.rn.ftz.f32", "w=www", each<[](float a, float b, float c) {
+       return canonical(flushed(__builtin_fmaf(flushed(a), flushed(b), flushed(c))));
+     }>},
+    {"add.rn.sat.f32", "w=ww", each<[](float a, float b) { return saturated(a + b); }>},
+    {"sub.rn.sat.f32", "w=ww", each<[](float a, float b) { return saturated(a - b); }>},
+    {"mul.rn.sat.f32", "w=ww", each<[](float a, float b) { return saturated(a * b); }>},
+    {"fma.rn.sat.f32", "w=www", each<[](float a, float b, float c) { return saturated(__builtin_fmaf(a, b, c)); }>},
+    {"rcp.rn.f32", "w=w", each<[](float a) { return canonical(1 / a); }>},
+    {"rcp.rn.ftz.f32", "w=w", each<[](float a) { return canonical(flushed(1 / flushed(a))); }>},
+    {"sqrt.rn.f32", "w=w", each<[](float a) { return canonical(__builtin_sqrtf(a)); }>},
+    {"sqrt.rn.ftz.f32", "w=w", each<[](float a) { return canonical(__builtin_sqrtf(flushed(a))); }>},
+    {"max.ftz.f32", "w=ww", each<[](float a, float b) { return larger(flushed(a), flushed(b)); }>},
+    {"min.ftz.f32", "w=ww", each<[](float a, float b) { return smaller(flushed(a), flushed(b)); }>},
+    {"max.NaN.f32", "w=ww", each<[](float a, float b) { return unless_nan(a, b, larger(a, b)); }>},
+    {"min.NaN.f32", "w=ww", each<[](float a, float b) { return unless_nan(a, b, smaller(a, b)); }>},
+    {"max.ftz.NaN.f32", "w=ww",
+     each<[](float a, float b) { return unless_nan(a, b, larger(flushed(a), flushed(b))); }>},
+    {"min.ftz.NaN.f32", "w=ww",
+     each<[](float a, float b) { return unless_nan(a, b, smaller(flushed(a), flushed(b))); }>},
+    {"neg.ftz.f32", "w=w", each<[](float a) { return canonical(-flushed(a)); }>},
+    {"abs.ftz.f32", "w=w", each<[](float a) { return canonical(magnitude_of(flushed(a))); }>},
+    {"copysign.f32", "w=ww", each<[](uint32_t sign, uint32_t a) { return (sign & 0x80000000) | (a & 0x7fffffff); }>},
     {"add.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a + b); }>},
     {"sub.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a - b); }>},
     {"mul.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a * b); }>},

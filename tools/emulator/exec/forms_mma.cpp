@@ -1,5 +1,5 @@
-// D = A B + C on fragments: A 16 x 16, B 16 x 8, C and D 16 x 8 float32. The sum over k is the hardware's (exact_mma.h) or
-// plain float32, k ascending: Options says which.
+// D = A B + C on fragments: A 16 x 16, B 16 x 8, C and D 16 x 8 float32. The sum over k is the hardware's (exact_mma.h)
+// or plain float32, k ascending: Options says which.
 //
 // A register row of A or B is an 8 x 8 matrix of 16-bit elements: of A the four quarters (rows 0-7 and 8-15 of columns
 // 0-7, then of columns 8-15), of B the two halves of k, each column by column. Two register rows of C hold the even and

@@ -20,6 +20,16 @@ void unpack_halves(Warp& warp, const Step& step, uint32_t lanes) {
   });
 }
 
+void unpack_words(Warp& warp, const Step& step, uint32_t lanes) {
+  uint32_t* low = row<uint32_t>(warp, step.row[0]);
+  uint32_t* high = row<uint32_t>(warp, step.row[1]);
+  const uint64_t* both = row<uint64_t>(warp, step.row[2]);
+  for_each_lane(lanes, [&](uint32_t lane) {
+    low[lane] = static_cast<uint32_t>(both[lane]);
+    high[lane] = static_cast<uint32_t>(both[lane] >> 32);
+  });
+}
+
 const Form kForms[] = {
     {"mov.b32", "w=w", move<uint32_t>},
     {"mov.u32", "w=w", move<uint32_t>},
@@ -28,6 +38,10 @@ const Form kForms[] = {
     {"mov.b64", "q=q", move<uint64_t>},
     {"mov.u64", "q=q", move<uint64_t>},
     {"mov.s64", "q=q", move<uint64_t>},
+    {"mov.b16", "h=h", move<uint32_t>},
+    {"mov.u16", "h=h", move<uint32_t>},
+    {"mov.b64", "2w=q", unpack_words},
+    {"mov.b64", "q=2w", each<[](uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }>},
     {"mov.b32", "2h=w", unpack_halves},
     {"mov.b32", "w=2h", each<[](uint32_t low, uint32_t high) { return low | high << 16; }>},
 };

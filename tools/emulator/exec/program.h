@@ -33,7 +33,18 @@ inline constexpr uint64_t kSharedBase = 1024;
 inline constexpr uint32_t kEnd = 0xffffffffu;
 
 // What becomes of values that nobody wrote: what a step does with its operands apart from computing with them.
-enum class DataFlow : uint8_t { Use, Move, Select, Load, LoadMatrix, LoadMatrixTransposed, Store, StoreMatrix, Atomic };
+enum class DataFlow : uint8_t {
+  Use,
+  Move,
+  Select,
+  Load,
+  LoadMatrix,
+  LoadMatrixTransposed,
+  Store,
+  StoreMatrix,
+  StoreMatrixTransposed,
+  Atomic
+};
 
 struct Step {
   Handler run = nullptr;

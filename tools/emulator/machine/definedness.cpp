@@ -10,7 +10,7 @@
 namespace stratum::emulator {
 namespace {
 
-// Elements that the lanes hold of the four matrices of ldmatrix and stmatrix: those of a row.
+// Elements that the lanes hold of the matrices of ldmatrix and stmatrix: those of a row.
 uint32_t lanes_of_row(int row, bool transposed) {
   uint32_t lanes = 0;
   for (int lane = 0; lane < 32; ++lane) {
@@ -51,6 +51,7 @@ void Definedness::check(const Warp&, const Step& step, uint32_t active, uint32_t
       return;
     case DataFlow::Store:
     case DataFlow::StoreMatrix:
+    case DataFlow::StoreMatrixTransposed:
       use(step, 0, lanes);
       return;
     default:
@@ -67,9 +68,10 @@ MissingBytes Definedness::stored(const Step& step, uint32_t lanes) const {
         missing[lane] = static_cast<uint16_t>(missing[lane] | element << (i - 1) * step.element_bytes);
       });
     }
-  } else if (step.flow == DataFlow::StoreMatrix) {
-    for (int lane = 0; lane < 32; ++lane) {
-      if (undefined_[step.cell[1 + lane / 8]] & lanes_of_row(lane % 8, false)) missing[lane] = 0xffff;
+  } else {
+    const bool transposed = step.flow == DataFlow::StoreMatrixTransposed;
+    for (int lane = 0; lane < 8 * (step.operands - 1); ++lane) {
+      if (undefined_[step.cell[1 + lane / 8]] & lanes_of_row(lane % 8, transposed)) missing[lane] = 0xffff;
     }
   }
   return missing;

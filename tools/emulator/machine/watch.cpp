@@ -45,7 +45,8 @@ void Watch::before(const Warp& warp, const Step& step, uint32_t active, uint32_t
   counters_.executed[warp.index][number] += lanes != 0;
   const Definedness& registers = registers_[warp.index];
   registers.check(warp, step, active, lanes);
-  if (step.flow == DataFlow::Store || step.flow == DataFlow::StoreMatrix) stored_ = registers.stored(step, lanes);
+  const bool matrix = step.flow == DataFlow::StoreMatrix || step.flow == DataFlow::StoreMatrixTransposed;
+  if (step.flow == DataFlow::Store || matrix) stored_ = registers.stored(step, lanes);
 }
 
 void Watch::after(const Warp& warp, const Step& step, uint32_t lanes) {
