@@ -5,13 +5,16 @@
 
 The second with STRATUM_DRIVER naming the emulator and STRATUM_EMULATOR_CC the GPU's compute capability. Both build
 engines from an assembled folder, for the four (D, R) and both dtypes, and run forward, backward, prefill and decode on
-small random inputs; `record` writes the results, `compare` prints the share that is equal.
+small random inputs; `record` writes the results, `compare` prints the share that is equal. A FILE.json has hashes of
+the arrays in place of the arrays: tests/emulator/vectors/outputs.json is an H200's, and a test compares with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -104,7 +107,26 @@ def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
         print(f"{name:<28} {f'{arrays} of {of_arrays}':>13} {f'{elements} of {of_elements}':>22} {share:9.4%}")
 
 
-def main() -> None:
+def hashes(results: dict[str, np.ndarray]) -> dict[str, str]:
+    """The SHA-256 of each array's bytes."""
+    return {name: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for name, array in results.items()}
+
+
+def different(ours: dict[str, np.ndarray], theirs: dict[str, str]) -> list[str]:
+    """Names of the arrays whose hash is another one."""
+    return [name for name, each in hashes(ours).items() if theirs[name] != each]
+
+
+def record(results: dict[str, np.ndarray], file: Path) -> None:
+    """Writes the arrays, or their hashes to a .json."""
+    if file.suffix == ".json":
+        file.write_text(json.dumps(hashes(results), indent=1) + "\n")
+    else:
+        np.savez_compressed(file, **results)
+
+
+def main() -> int:
+    """0, or 1 if arrays differ from those that a .json has the hashes of."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--submission", type=Path, required=True, help="the assembled folder")
     parser.add_argument("action", choices=("record", "compare"))
@@ -114,11 +136,16 @@ def main() -> None:
     device = Device()
     results = run_all(importlib.import_module(arguments.submission.name), device)
     if arguments.action == "record":
-        np.savez_compressed(arguments.file, **results)
+        record(results, arguments.file)
         print(f"{len(results)} arrays on {device.name}, compute capability {device.capability}")
-    else:
+        return 0
+    if arguments.file.suffix != ".json":
         compare(results, dict(np.load(arguments.file)))
+        return 0
+    others = different(results, json.loads(arguments.file.read_text()))
+    print(f"{len(results) - len(others)} of {len(results)} arrays are equal", *others, sep="\n")
+    return 1 if others else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
