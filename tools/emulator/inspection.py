@@ -34,6 +34,10 @@ class Inspection:
         """Whether launches are checked and counted, which they are at first."""
         self._library.emulator_checks(int(on))
 
+    def exact_mma(self, on: bool) -> None:
+        """Whether MMAs are rounded as the hardware's, or sum in float32, which is faster."""
+        self._library.emulator_exact_mma(int(on))
+
     def limit(self, instructions: int) -> None:
         """The instructions that the warps of a block may execute, more being a fault; 0: any number."""
         self._library.emulator_limit(ctypes.c_int64(instructions))

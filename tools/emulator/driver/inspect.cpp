@@ -57,6 +57,11 @@ void emulator_limit(int64_t instructions) {
   Kernels::get().limit = static_cast<uint64_t>(instructions);
 }
 
+void emulator_exact_mma(int32_t on) {
+  const std::lock_guard lock(state().mutex);
+  Kernels::get().mma = on ? stratum::emulator::Mma::Exact : stratum::emulator::Mma::Plain;
+}
+
 int64_t emulator_coverage(const char* kernel, int64_t* executed, int64_t lines) {
   const std::lock_guard lock(state().mutex);
   const std::vector<int64_t> counts = Kernels::get().executed(kernel);

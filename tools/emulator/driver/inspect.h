@@ -23,6 +23,10 @@ const char* emulator_override(const char* kernel, const char* ptx);
 void emulator_checks(int32_t on);
 void emulator_limit(int64_t instructions);
 
+/* From now on MMAs are rounded as the hardware's (1), or sum in float32 (0), which is faster. STRATUM_EMULATOR_MMA says
+ * what holds at first. */
+void emulator_exact_mma(int32_t on);
+
 /* For each line of the pack's PTX of a kernel, from line 0: how often warps executed its instruction in the launches
  * that were counted, -1 for a line without one. Fills `executed`, which has room for `lines`, and returns how many
  * lines there are; 0 if no launch was counted. */

@@ -53,7 +53,7 @@ class Kernels {
   // The pack's again.
   void restore(const std::string& name);
 
-  const Mma mma;
+  Mma mma;
   bool checks = true;  // as in Options, of all launches
   uint64_t limit = kLimit;
 

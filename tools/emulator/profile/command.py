@@ -43,7 +43,7 @@ def shape_of(text: str, cached: int) -> Shape:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the calls without checks, for the time, then with them, for the counts; prints both."""
+    """Runs the calls in the fast mode, for the time, then with all checks, for the counts; prints both."""
     shape = shape_of(arguments.shape, arguments.cached)
     submission = arguments.submission.resolve()
     os.environ["STRATUM_DRIVER"] = str(arguments.emulator.resolve())
@@ -54,9 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     inspection = Inspection(arguments.emulator)
     workload = Workload(importlib.import_module(submission.name), shape, arguments.dtype)
     inspection.checks(False)
+    inspection.exact_mma(False)
     workload.run()  # PTX is decoded at the first launch
     fast = workload.run()
     inspection.checks(True)
+    inspection.exact_mma(True)
     inspection.forget_counts()
     checked = workload.run()
     print_profiles(_profiles(inspection, submission, shape), fast, checked, arguments.lines)
