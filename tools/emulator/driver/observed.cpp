@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -53,6 +54,21 @@ void in_order(State& s, void* handle, const std::function<void()>& f) {
   enqueue(s, *stream, [f] { return f(), kSuccess; });
 }
 
+// Makes bytes of an anonymous mapping unwritten. Whole pages are given back and read as zeros again, so that a pool of
+// many gigabytes stays address space.
+void forget(uint8_t* begin, uint8_t* end) {
+  static_assert(kUnwritten == 0);
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto* const first = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page);
+  auto* const last = reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(end) / page * page);
+  if (first >= last || madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) != 0) {
+    std::fill(begin, end, uint8_t{kUnwritten});
+    return;
+  }
+  std::fill(begin, first, uint8_t{kUnwritten});
+  std::fill(last, end, uint8_t{kUnwritten});
+}
+
 }  // namespace
 
 uint64_t ObservedArray::first() const { return address + static_cast<uint64_t>(reach(*this, false)); }
@@ -88,7 +104,12 @@ uint8_t* Shadows::of(uint64_t first, size_t bytes) {
 }
 
 void Shadows::set(uint64_t first, size_t allocation_bytes, uint64_t address, size_t bytes, Byte what) {
-  std::fill_n(of(first, allocation_bytes) + (address - first), bytes, static_cast<uint8_t>(what));
+  uint8_t* const state = of(first, allocation_bytes) + (address - first);
+  if (what == kUnwritten) {
+    forget(state, state + bytes);
+  } else {
+    std::fill_n(state, bytes, static_cast<uint8_t>(what));
+  }
 }
 
 void Shadows::drop(uint64_t first) {
