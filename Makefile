@@ -131,7 +131,7 @@ test: setup toolchain submission release-tests ## every test that this machine c
 	$(call say,Tests of the sweep)
 	@$(PY) -m pytest tests/sweep
 	$(call say,Tests of the harness)
-	@$(PY) -m pytest tests/grade --numprocesses $(JOBS)
+	@$(PY) -m pytest tests/grade --numprocesses $(JOBS) --dist worksteal
 	$(call say,Mutants of the kernels)
 	@$(PY) -m pytest tests/mutants
 	$(call say,Seeded bugs and the emulator's checks)

@@ -13,10 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from tools.grade.trace_file import load_traces
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STARTER = REPOSITORY / "tools" / "grade" / "starter"
 FAULTS = Path(__file__).parent / "faults"
 DEBIAN_PYTHON = "/usr/bin/python3"
+# The traces that run without a GPU, in parts that run side by side: an audit of all of them is the longest test.
+SMALL = [trace.name for trace in load_traces(REPOSITORY / "tools" / "grade" / "traces") if trace.small]
+SMALL_PARTS = [SMALL[part::4] for part in range(4)]
 
 
 def pytest_addoption(parser) -> None:

@@ -12,7 +12,7 @@ from tools.grade.data import Source
 from tools.grade.script import Script
 from tools.grade.trace_file import load_trace
 
-from .conftest import REPOSITORY, STARTER
+from .conftest import REPOSITORY, SMALL, SMALL_PARTS, STARTER
 
 TRACES = REPOSITORY / "tools" / "grade" / "traces"
 SERVING, TRAINING = "decode-d64-r64-tokens", "train-two-in-flight"
@@ -99,12 +99,16 @@ def test_an_engine_that_knows_the_public_data_fails_on_fresh_data(faulty, grade)
     assert fresh.code == 1 and "largest error" in fresh.output, fresh.output
 
 
-def test_the_starter_passes_every_small_trace(grade):
-    done = grade("check", STARTER, "--small")
+def test_there_are_small_traces():
+    assert len(SMALL) == 21
+
+
+@pytest.mark.parametrize("names", SMALL_PARTS, ids=" ".join)
+def test_the_starter_passes_every_small_trace(grade, names):
+    done = grade("check", STARTER, "--only", *names)
     assert done.code == 0, done.output
-    small = [path for path in TRACES.glob("*.json") if load_trace(path).small]
-    assert len(done.facts["traces"]) == len(small) == 21
-    assert done.output.endswith("21 of 21 traces passed\n")
+    assert len(done.facts["traces"]) == len(names)
+    assert done.output.endswith(f"{len(names)} of {len(names)} traces passed\n")
     assert all(0 < trace["error_over_allowed"] < 1 for trace in done.facts["traces"])
 
 
