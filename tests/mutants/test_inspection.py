@@ -50,6 +50,6 @@ def test_coverage_counts_the_executions_of_a_line(worker, names, ptx):
     counts = worker.coverage(names["append"])
     lines = ptx.split("\n")
     (barrier,) = [number for number, line in enumerate(lines, 1) if line.startswith("\tbar.sync")]
-    warps, kv_heads, blocks = 4, 2, 3 + 5  # of 43 and 75 tokens, 16 a block
+    warps, kv_heads, blocks = 4, 2, 3 + 5 + 1  # of 43, 75 and 5 tokens, 16 a block
     assert counts[barrier] == warps * kv_heads * blocks
     assert all(lines[line - 1].startswith("\t") for line in counts)

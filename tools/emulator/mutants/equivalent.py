@@ -17,13 +17,17 @@ from .scenarios import operation_of
 
 @dataclass(frozen=True)
 class Group:
-    """Mutants that are right for the same reason, `why`. rule, text: as in Mutant, text without registers' numbers."""
+    """Mutants that are right for the same reason, `why`. rule, text: as in Mutant, text without registers' numbers.
+
+    dims: such as "d64_r32", where the reason holds for kernels of these alone; "" for all.
+    """
 
     operation: str
     rule: str
     text: str
     contexts: frozenset[str]
     why: str
+    dims: str = ""
 
     def has(self, mutant: Mutant) -> bool:
         """Whether the mutant is one of the group."""
@@ -31,6 +35,7 @@ class Group:
             mutant.context in self.contexts
             and (mutant.rule, mutant.nameless) == (self.rule, self.text)
             and operation_of(mutant.kernel) == self.operation
+            and self.dims in mutant.kernel
         )
 
 
@@ -41,7 +46,7 @@ class Equivalent:
         self.groups = []
         for number, fields in enumerate(json.loads(path.read_text())):
             fields = {**fields, "contexts": frozenset(fields.get("contexts", ()))}
-            if set(fields) != set(Group.__annotations__) or not all(fields.values()):
+            if {*fields, "dims"} != set(Group.__annotations__) or not all(fields.values()):
                 raise ValueError(f"{path}: group {number}: expected {', '.join(Group.__annotations__)}, got {fields}")
             self.groups.append(Group(**fields))
 

@@ -62,6 +62,13 @@ class Scenario:
         Is called before each run, with the true kernels.
         """
 
+    def renew(self) -> None:
+        """Makes anew what the engine keeps between the calls, so that the emulator knows what nothing has written.
+
+        Is called before each run with checks, with the true kernels and checks: launches without them, as those of
+        `spoil`, count all memory as written.
+        """
+
     def run(self) -> Iterator[np.ndarray]:
         """The results, one at a time, as raw bits."""
         raise NotImplementedError
@@ -204,10 +211,13 @@ class Serving(Scenario):
 
 
 class Append(Serving):
-    """Ragged prompts of less than a block's tokens and more, then more tokens, across pages; attention reads them."""
+    """Ragged prompts of less than a block's tokens and more, then more tokens, across pages; attention reads them.
+
+    The last step is one of two sequences only, the fewest that are searched.
+    """
 
     CONFIG = {**_SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
-    STEPS = ([1, 21, 3, 16, 2], [5, 60, 0, 1, 9])
+    STEPS = ([1, 21, 3, 16, 2], [5, 60, 0, 1, 9], [2, 3])
 
     def prepare(self) -> None:
         self.arrays = [self.inputs(sum(each)) for each in self.STEPS]
@@ -216,7 +226,7 @@ class Append(Serving):
         ids = [self.engine.create() for _ in self.STEPS[0]]
         try:
             for arrays, lengths in zip(self.arrays, self.STEPS):
-                yield self.step("prefill", ids, arrays, lengths)
+                yield self.step("prefill", ids[: len(lengths)], arrays, lengths)
         finally:
             for each in ids:
                 self.engine.release(each)
@@ -230,13 +240,22 @@ class Cached(Serving):
     CALL = ""
 
     def prepare(self) -> None:
-        self.ids = self.fill(self.CACHED, self.inputs(sum(self.CACHED)))
+        self.cached = self.inputs(sum(self.CACHED))
+        self.ids = self.fill(self.CACHED, self.cached)
         self.arrays = self.inputs(sum(self.LENGTHS))
 
     def spoil(self) -> None:
         """Lets the step leave NaNs in the partials, and in the pages behind the cached tokens."""
         self.step(self.CALL, self.ids, self.nans(sum(self.LENGTHS)), self.LENGTHS)
         self.take_back()
+
+    def renew(self) -> None:
+        """Fills the sequences again; nothing is behind their tokens then."""
+        for each in self.ids:
+            self.engine.release(each)
+        (other,) = self.fill([1], self.inputs(1))  # a call in which all other pages are free forgets what they held
+        self.ids = self.fill(self.CACHED, self.cached)
+        self.engine.release(other)
 
     def take_back(self) -> None:
         """Removes the tokens of the last step."""
@@ -251,20 +270,39 @@ class Cached(Serving):
 
 
 class Prefill(Cached):
-    """Chunks of less than a tile and more, with and without cached tokens before, from inside a page and its end."""
+    """Chunks of less than a tile and more, with and without cached tokens before, from inside a page and its end.
+
+    Then the first sequence alone, with each number of 16 rows begun in the tile: behind them the arrays end.
+    """
 
     CONFIG = {**_SERVING, "q_heads": 4, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
     CACHED = [0, 64, 100, 0]
     LENGTHS = [5, 3, 70, 64]
+    ALONE = (10, 20, 40, 60)
     CALL = "prefill"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.alone = [self.inputs(each) for each in self.ALONE]
+
+    def run(self) -> Iterator[np.ndarray]:
+        yield from super().run()
+        for arrays, length in zip(self.alone, self.ALONE):
+            try:
+                yield self.step(self.CALL, self.ids[:1], arrays, [length])
+            finally:
+                self.engine.truncate(self.ids[0], self.CACHED[0])
 
 
 class Decode(Cached):
-    """Splits that end before, in and after the new tokens; more rows than a tile; one key and many chunks of them."""
+    """Splits that end before, in and after the new tokens; more rows than a tile; one key and many chunks of them.
+
+    The last chunks have 1 to 4, 5 to 8, 9 to 12 and 13 to 15 keys: a lane copies every fourth row.
+    """
 
     CONFIG = {**_SERVING, "q_heads": 6, "kv_heads": 2, "max_seq_len": 1024, "max_cached_tokens": 2048}
-    CACHED = [530, 0, 508, 37]
-    LENGTHS = [1, 8, 7, 2]
+    CACHED = [530, 0, 508, 37, 10, 77]
+    LENGTHS = [1, 8, 7, 2, 1, 2]
     CALL = "decode"
 
 
@@ -278,6 +316,9 @@ class DecodeMerge(Cached):
 
     def spoil(self) -> None:
         """Nothing: the true decode writes all partials anew."""
+
+    def renew(self) -> None:
+        """Nothing: a call forgets the partials."""
 
 
 class ManyHeads(Serving):
@@ -304,6 +345,12 @@ class ManyHeads(Serving):
                 self.engine.release(each)
 
 
+class SomeHeads(ManyHeads):
+    """The same with pages of which the batches leave one vector for some threads and none for the others."""
+
+    CONFIG = {**ManyHeads.CONFIG, "q_heads": 52, "kv_heads": 52}
+
+
 class FewHeads(ManyHeads):
     """The same with pages that have less vectors than a launch moves at once."""
 
@@ -311,15 +358,20 @@ class FewHeads(ManyHeads):
 
 
 class PageCopy:
-    """Both of them, an engine each."""
+    """All three, an engine each."""
 
     def __init__(self, *arguments):
-        self.parts = [FewHeads(*arguments), ManyHeads(*arguments)]
+        self.parts = [each(*arguments) for each in (FewHeads, SomeHeads, ManyHeads)]
 
     def spoil(self) -> None:
         """As in Scenario."""
         for each in self.parts:
             each.spoil()
+
+    def renew(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.renew()
 
     def run(self) -> Iterator[np.ndarray]:
         """As in Scenario."""

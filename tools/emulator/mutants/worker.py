@@ -78,12 +78,14 @@ class Worker:
 
     def _try(self, kernel: str, ptx: str, checks: bool) -> Outcome:
         self._spoil()
+        self._inspection.checks(checks)
+        if checks:
+            self._scenario.renew()
         try:
             self._inspection.override(kernel, ptx)
         except ValueError as error:
             return Outcome("refused", str(error))
         try:
-            self._inspection.checks(checks)
             return self._compare()
         finally:
             self._inspection.override(kernel, None)
@@ -113,6 +115,7 @@ class Worker:
         )
         self._spoil()
         self._inspection.checks(True)
+        self._scenario.renew()
         self._expected = list(self._scenario.run())
         if self._inspection.faults():
             raise RuntimeError(f"{operation}: the true kernel has faults: {self._inspection.faults()}")
