@@ -93,8 +93,21 @@ class Emulator:
     def not_executing(self):
         """Launches are checked and recorded, but nothing runs."""
         self.library.emulator_execute(0)
-        yield
-        self.library.emulator_execute(1)
+        try:
+            yield
+        finally:
+            self.library.emulator_execute(1)
+
+    @contextmanager
+    def fast(self):
+        """Kernels run without checks, and MMAs sum in float32."""
+        self.library.emulator_checks(0)
+        self.library.emulator_exact_mma(0)
+        try:
+            yield
+        finally:
+            self.library.emulator_exact_mma(1)
+            self.library.emulator_checks(1)
 
     def faults(self) -> list[str]:
         """What the program did wrong since the last reset."""
