@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <stdexcept>
 
@@ -17,7 +16,7 @@ namespace stratum::emulator::driver {
 namespace {
 
 std::filesystem::path pack_folder() {
-  if (const char* chosen = std::getenv("STRATUM_EMULATOR_PACK")) return chosen;
+  if (const std::string& chosen = state().settings.pack; !chosen.empty()) return chosen;
   std::string library;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* found) {
@@ -29,14 +28,6 @@ std::filesystem::path pack_folder() {
   return std::filesystem::path(library).parent_path() / "cubins";
 }
 
-Mma chosen_mma() {
-  const char* variable = std::getenv("STRATUM_EMULATOR_MMA");
-  const std::string_view chosen = variable != nullptr ? variable : "exact";
-  if (chosen == "exact") return Mma::Exact;
-  if (chosen == "plain") return Mma::Plain;
-  throw std::runtime_error(fmt::format("STRATUM_EMULATOR_MMA: expected exact or plain, got '{}'", chosen));
-}
-
 }  // namespace
 
 Kernels& Kernels::get() {
@@ -44,14 +35,16 @@ Kernels& Kernels::get() {
   return kernels;
 }
 
-Kernels::Kernels() : mma(chosen_mma()), folder_(pack_folder()), manifest_(read_manifest(folder_)) {}
+Kernels::Kernels() : mma(state().settings.mma), folder_(pack_folder()), manifest_(read_manifest(folder_)) {}
 
 const Kernel& Kernels::of(const Function& function) {
-  if (const auto other = replaced_.find(function.name); other != replaced_.end()) return other->second;
-  const std::string& image = function.module->image;
-  if (const auto known = packed_.find(image); known != packed_.end()) return known->second;
-  const ManifestKernel& found = row(function);
-  return packed_.emplace(image, Kernel::load(text(found), found.name)).first->second;
+  auto packed = packed_.find(function.module->image);
+  if (packed == packed_.end()) {
+    const ManifestKernel& found = row(function);
+    packed = packed_.emplace(function.module->image, Kernel::load(text(found), found.name)).first;
+  }
+  const auto other = replaced_.find(function.name);
+  return other != replaced_.end() ? other->second : packed->second;
 }
 
 const ManifestKernel& Kernels::row(const Function& function) const {

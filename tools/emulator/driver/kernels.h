@@ -1,7 +1,7 @@
 // The kernels that launches run: those of the pack, and texts that a test put in the place of one.
 //
-// The pack is the folder that STRATUM_EMULATOR_PACK names, else `cubins` beside the libstratum.so that is loaded.
-// STRATUM_EMULATOR_MMA says how MMAs sum: exact or plain. Calls are serialised by the state's mutex.
+// The pack is the folder that STRATUM_EMULATOR_PACK names, else `cubins` beside the libstratum.so that is loaded. Calls
+// are serialised by the state's mutex.
 #pragma once
 
 #include <filesystem>

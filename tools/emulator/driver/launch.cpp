@@ -8,6 +8,7 @@
 #include "driver/call.h"
 #include "driver/execution.h"
 #include "driver/functions.h"
+#include "exec/program.h"
 
 namespace stratum::emulator::driver {
 namespace {
@@ -60,6 +61,46 @@ Result check_cooperative(State& s, const Function& function, const LaunchConfig&
   if (product(config.grid) <= static_cast<uint64_t>(most)) return kSuccess;
   return s.refuse(kCooperativeLaunchTooLarge, function.name + ": a cooperative launch of " + text_of(config.grid) +
                                                   " blocks, the device holds " + std::to_string(most));
+}
+
+// A launch's parameters as they lie in memory, out of a pointer to each. Only its PTX says how large they are.
+Result gather(State& s, const Function& function, const Kernel* kernel, void** params, std::vector<uint8_t>& bytes) {
+  if (kernel == nullptr) {
+    return s.refuse(kNotSupported, function.name +
+                                       ": kernelParams where nothing is executed, so that their sizes aren't known: " +
+                                       "expected one buffer in extra");
+  }
+  bytes.resize(kernel->parameter_bytes());
+  const std::vector<Program::Parameter>& places = kernel->program().parameters;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (params == nullptr || params[i] == nullptr) {
+      return s.refuse(kInvalidValue, function.name + ": kernelParams[" + std::to_string(i) +
+                                         "]: expected a pointer to " + std::to_string(places[i].bytes) +
+                                         " bytes, got null");
+    }
+    std::memcpy(bytes.data() + places[i].offset, params[i], places[i].bytes);
+  }
+  return kSuccess;
+}
+
+// A launch's parameters: a pointer to each in `params`, or all as one buffer in `extra`.
+Result take_params(State& s, const Function& function, void** params, void** extra, std::vector<uint8_t>& bytes) {
+  const Kernel* kernel = nullptr;
+  if (s.execute) {
+    if (const Result result = load_kernel(s, function, &kernel); result != kSuccess) return result;
+  }
+  if (extra == nullptr) return gather(s, function, kernel, params, bytes);
+  if (params != nullptr) return s.refuse(kInvalidValue, function.name + ": both kernelParams and extra are given");
+  // CU_LAUNCH_PARAM_BUFFER_POINTER, its address, CU_LAUNCH_PARAM_BUFFER_SIZE, its size, CU_LAUNCH_PARAM_END
+  const auto mark = [&](int i) { return reinterpret_cast<uintptr_t>(extra[i]); };
+  if (mark(0) != 1 || mark(2) != 2 || mark(4) != 0) {
+    return s.refuse(kInvalidValue, function.name + ": extra: expected a buffer, then its size");
+  }
+  const auto* first = static_cast<const uint8_t*>(extra[1]);
+  bytes.assign(first, first + *static_cast<const size_t*>(extra[3]));
+  if (kernel == nullptr || bytes.size() == kernel->parameter_bytes()) return kSuccess;
+  return s.refuse(kInvalidValue, function.name + ": parameters: given " + std::to_string(bytes.size()) +
+                                     " bytes, takes " + std::to_string(kernel->parameter_bytes()));
 }
 
 // Pointers in a launch's parameters must not lead into freed memory.
@@ -154,25 +195,10 @@ Result check_launch(State& s, const Function& function, const LaunchConfig& conf
                                        std::to_string(config.shared_bytes) + " bytes, permitted " +
                                        std::to_string(function.max_dynamic_shared));
   }
-  // CU_LAUNCH_PARAM_BUFFER_POINTER, its address, CU_LAUNCH_PARAM_BUFFER_SIZE, its size, CU_LAUNCH_PARAM_END
-  const auto mark = [&](int i) { return reinterpret_cast<uintptr_t>(extra[i]); };
-  if (params != nullptr || extra == nullptr || mark(0) != 1 || mark(2) != 2 || mark(4) != 0) {
-    return s.refuse(kInvalidValue, function.name + ": parameters not given as one buffer");
-  }
-  const auto* bytes = static_cast<const uint8_t*>(extra[1]);
-  const size_t size = *static_cast<const size_t*>(extra[3]);
-  if (s.execute) {
-    const Kernel* kernel = nullptr;
-    if (const Result result = load_kernel(s, function, &kernel); result != kSuccess) return result;
-    if (size != kernel->parameter_bytes()) {
-      return s.refuse(kInvalidValue, function.name + ": parameters: given " + std::to_string(size) + " bytes, takes " +
-                                         std::to_string(kernel->parameter_bytes()));
-    }
-  }
   *launch = std::make_shared<Launch>();
   Launch& made = **launch;
+  if (const Result result = take_params(s, function, params, extra, made.params); result != kSuccess) return result;
   made.kernel = function.name;
-  made.params.assign(bytes, bytes + size);
   made.stream = reinterpret_cast<uint64_t>(config.stream);
   std::copy_n(config.grid, 3, made.grid);
   std::copy_n(config.block, 3, made.block);
@@ -208,7 +234,6 @@ Result cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsi
   return launch_kernel("cuLaunchKernel", function, config, params, extra);
 }
 
-// Takes no buffer of parameters but kernelParams alone, whose layout the emulator doesn't know: use cuLaunchKernelEx.
 Result cuLaunchCooperativeKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                  void* stream, void** params) {

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "common/manifest.h"
 #include "driver/devices.h"
 
 namespace stratum::emulator::driver {
@@ -71,6 +73,16 @@ Failure parse_failure(std::string_view text) {
 Settings Settings::from_environment() {
   Settings settings;
   if (const auto list = value_of("STRATUM_EMULATOR_CC")) settings.capabilities = parse_capabilities(*list);
+  if (const auto folder = value_of("STRATUM_EMULATOR_PACK")) {
+    settings.pack = *folder;
+    if (!std::filesystem::is_regular_file(std::filesystem::path(*folder) / kManifestFile)) {
+      refuse("STRATUM_EMULATOR_PACK", "a folder with a manifest.json", *folder);
+    }
+  }
+  if (const auto text = value_of("STRATUM_EMULATOR_MMA")) {
+    if (*text != "exact" && *text != "plain") refuse("STRATUM_EMULATOR_MMA", "exact or plain", *text);
+    settings.mma = *text == "exact" ? Mma::Exact : Mma::Plain;
+  }
   if (const auto text = value_of("STRATUM_EMULATOR_EXECUTE")) {
     if (*text != "0" && *text != "1") refuse("STRATUM_EMULATOR_EXECUTE", "0 or 1", *text);
     settings.execute = *text == "1";

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "machine/options.h"
+
 namespace stratum::emulator::driver {
 
 // When queued work runs: at once, not before something waits for it, or at random moments in between.
@@ -22,6 +24,8 @@ struct Failure {
 
 struct Settings {
   std::vector<std::pair<int, int>> capabilities = {{8, 0}};  // major, minor; one a device
+  std::string pack;  // a folder; empty: beside the libstratum.so that is loaded
+  Mma mma = Mma::Exact;
   bool execute = true;
   Schedule schedule = Schedule::Eager;
   uint64_t seed = 0;

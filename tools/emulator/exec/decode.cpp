@@ -34,6 +34,8 @@ class Decoder {
 
   Program program() {
     program_.name = entry_.name;
+    for (const ptx::Parameter& one : entry_.parameters)
+      program_.parameters.push_back({static_cast<uint32_t>(one.offset), static_cast<uint32_t>(one.bytes)});
     program_.parameter_bytes = static_cast<uint32_t>(entry_.parameter_bytes);
     place_variables();
     for (const ptx::Instruction& instruction : entry_.instructions) decode(instruction);

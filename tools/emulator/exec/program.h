@@ -78,12 +78,17 @@ struct Program {
     Special special;
   };
 
+  struct Parameter {
+    uint32_t offset, bytes;
+  };
+
   std::string name;
   std::vector<Step> steps;
   uint32_t register_bytes = 0;  // the register file of one warp
   std::vector<Constant> constants;
   std::vector<SpecialRow> specials;
-  uint32_t parameter_bytes = 0;
+  std::vector<Parameter> parameters;
+  uint32_t parameter_bytes = 0;      // of all of them, as a launch lays them out
   uint32_t static_shared_bytes = 0;  // dynamic shared memory follows
   uint32_t predicate_bytes = 0;      // of the register file, before the first row
   uint32_t cells = 0;
