@@ -45,7 +45,8 @@ bool parse_number(std::string_view text, T& number) {
 std::vector<std::pair<int, int>> parse_capabilities(std::string_view list) {
   const std::string expected = "compute capabilities of " + known_capabilities() + ", divided by commas";
   std::vector<std::pair<int, int>> capabilities;
-  for (std::string_view rest = list; !rest.empty() || capabilities.empty();) {
+  const std::string ended = std::string(list) + ',';
+  for (std::string_view rest = ended; !rest.empty();) {
     std::string_view minor = take(rest, ',');
     const std::string_view major = take(minor, '.');
     auto& [x, y] = capabilities.emplace_back();
