@@ -71,7 +71,7 @@ struct Stored {
 
 }  // namespace
 
-TEST_CASE("a kernel's node tells its launch") {
+TEST_CASE("a kernel's node tells its launch", "[random]") {
   const Device device;
   const Stored stored(device);
   int type = 9;
@@ -95,7 +95,7 @@ TEST_CASE("a kernel's node tells its launch") {
   CHECK(launch.stream == reinterpret_cast<uint64_t>(device.streams[0]));
 }
 
-TEST_CASE("parameters are set in a graph or in one that can be launched, not in both") {
+TEST_CASE("parameters are set in a graph or in one that can be launched, not in both", "[random]") {
   const Device device;
   const Stored stored(device);
   uint64_t address = device.word;
@@ -118,7 +118,7 @@ TEST_CASE("parameters are set in a graph or in one that can be launched, not in 
   CHECK(last_fault() == "cuGraphLaunch of an unknown graph");
 }
 
-TEST_CASE("parameters that are changed after a launch are the next one's") {
+TEST_CASE("parameters that are changed after a launch are the next one's", "[random]") {
   const Device device;
   const Stored stored(device);
   uint64_t address = device.word;
@@ -132,7 +132,7 @@ TEST_CASE("parameters that are changed after a launch are the next one's") {
   CHECK(stored.result(device, stored.exec) == 2);
 }
 
-TEST_CASE("nodes know what they come after") {
+TEST_CASE("nodes know what they come after", "[random]") {
   const Device device;
   void *graph = nullptr, *before[3] = {};
   CHECK(cuStreamBeginCapture_v2(device.streams[0], 0) == 0);
@@ -167,7 +167,7 @@ TEST_CASE("nodes know what they come after") {
   CHECK(cuGraphNodeGetType(all[0], &type) == kInvalidHandle);
 }
 
-TEST_CASE("memory of a graph is the same whenever it is launched") {
+TEST_CASE("memory of a graph is the same whenever it is launched", "[random]") {
   const Device device;
   void *graph = nullptr, *exec = nullptr;
   uint64_t memory = 0;

@@ -1,5 +1,8 @@
 // Launches of kernels: ways to give parameters, attributes, occupancy, cooperative launches, faults.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "driver/inspect.h"
 #include "driver_support.h"
@@ -39,7 +42,7 @@ struct Words {
 
 }  // namespace
 
-TEST_CASE("parameters are given one by one or as a buffer") {
+TEST_CASE("parameters are given one by one or as a buffer", "[random]") {
   const Device device;
   const MadeKernel kernel(kParameters, kBody);
   Words words(4);
@@ -112,7 +115,7 @@ TEST_CASE("parameters that aren't what the kernel takes") {
   CHECK(emulator_launch_count() == 0);
 }
 
-TEST_CASE("blocks of a cooperative launch wait for each other, those of others can't") {
+TEST_CASE("blocks of a cooperative launch wait for each other, those of others can't", "[random]") {
   const Device device;
   const MadeKernel kernel(kMeetingParameters, kMeeting);
   Words words(1);
@@ -139,7 +142,34 @@ TEST_CASE("blocks of a cooperative launch wait for each other, those of others c
   emulator_reset();
 }
 
-TEST_CASE("how many blocks a multiprocessor holds, and so how many a cooperative launch may have") {
+TEST_CASE("warps take turns in their order, under the random schedule by chance", "[random]") {
+  const Device device;
+  const MadeKernel kernel(".param .u64 count, .param .u64 out",  // out[warp] = how many warps came before
+                          "ld.param.u64 %rd0, [count]; ld.param.u64 %rd1, [out]; mov.u32 %r0, %tid.x;\n"
+                          "and.b32 %r1, %r0, 31; setp.ne.s32 %p0, %r1, 0; @%p0 bra END;\n"
+                          "atom.global.add.u32 %r2, [%rd0], 1; shr.u32 %r3, %r0, 5; mul.wide.u32 %rd2, %r3, 4;\n"
+                          "add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r2;\nEND:");
+  const bool random = std::string(std::getenv("STRATUM_EMULATOR_SCHEDULE")).starts_with("random");
+  const std::vector<uint32_t> in_order = {0, 1, 2, 3};
+  std::set<std::vector<uint32_t>> orders;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Words count(1), out(4);
+    void* params[] = {&count.address, &out.address};
+    CHECK(kernel.launch(1, 128, device.streams[0], params) == 0);
+    CHECK(cuStreamSynchronize(device.streams[0]) == 0);
+    std::vector<uint32_t> order = out.values();
+    orders.insert(order);
+    std::ranges::sort(order);
+    CHECK(order == in_order);
+  }
+  if (random) {
+    CHECK(orders.size() > 1);
+  } else {
+    CHECK(orders == std::set<std::vector<uint32_t>>{in_order});
+  }
+}
+
+TEST_CASE("how many blocks a multiprocessor holds, and so how many a cooperative launch may have", "[random]") {
   const Device device;
   const MadeKernel kernel(kMeetingParameters, kMeeting);
   const auto resident = [&](int threads, size_t shared) {
@@ -199,7 +229,7 @@ TEST_CASE("attributes of functions and of launches") {
   CHECK(cuStreamSynchronize(device.streams[0]) == 0);
 }
 
-TEST_CASE("a device keeps a kernel's fault") {
+TEST_CASE("a device keeps a kernel's fault", "[random]") {
   const Device device;
   const MadeKernel kernel(kParameters, kBody);
   uint64_t address = device.word;

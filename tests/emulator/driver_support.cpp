@@ -10,12 +10,12 @@ namespace {
 
 constexpr unsigned kNonBlocking = 1;
 
-// How the driver of these tests behaves: before its first call.
+// How the driver of these tests behaves, set before its first call.
 struct Environment {
   Environment() {
     setenv("STRATUM_EMULATOR_PACK", PACK_PATH, 1);
     setenv("STRATUM_EMULATOR_CC", "8.0,9.0", 1);
-    setenv("STRATUM_EMULATOR_SCHEDULE", "late", 1);
+    setenv("STRATUM_EMULATOR_SCHEDULE", "late", 0);
     setenv("STRATUM_EMULATOR_LEAKS", "error", 1);
   }
 } environment;

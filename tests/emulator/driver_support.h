@@ -103,7 +103,7 @@ inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidHandle = 400, 
                      kClusterSize = 912;
 
 // A device of compute capability 8.0 whose context is current, two streams that nothing orders, an event and a word of
-// device memory. Queued work runs late. At the end no fault is left.
+// device memory. Queued work runs late, or at random in the tests tagged [random]. At the end no fault is left.
 struct Device {
   Device();
   ~Device();
