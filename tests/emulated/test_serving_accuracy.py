@@ -11,11 +11,16 @@ PROMPTS = (1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 257, 300)
 CHUNKS = (17, 0, 64, 1, 130, 2, 63, 0, 8, 100, 65, 1, 16, 2)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("dims", DIMS)
-def test_prompts_chunks_and_decode(rng, dims, dtype, group):
-    device = (DIMS.index(dims) + GROUPS.index(group)) % len(DEVICES)
+# Every (D, R) with every group size; dtypes and devices turn.
+CASES = [
+    (dims, DTYPES[(i + j) % 2], group, (i + j // 2) % len(DEVICES))
+    for i, dims in enumerate(DIMS)
+    for j, group in enumerate(GROUPS)
+]
+
+
+@pytest.mark.parametrize("dims, dtype, group, device", CASES)
+def test_prompts_chunks_and_decode(rng, dims, dtype, group, device):
     settings = config(dims, dtype, group, kv_heads=1 if group > 3 else 2, device=device, modes=["prefill", "decode"])
     with build(settings) as engine, Cache(engine, settings, rng) as cache:
         sequences = [cache.create() for _ in PROMPTS]
