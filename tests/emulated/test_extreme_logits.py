@@ -24,7 +24,8 @@ POISONS = {"nan": np.nan, "inf": np.inf}
 def test_logits_of_1e11(rng, dims, length):
     """q = k = v = 133,120: o = sigmoid(t) v for one token, and finite wherever float64 is."""
     settings = config(dims, group=3)
-    inputs, do = random_batch(rng, settings, 1, length)
+    # One token has few gates, too few for a mean error to mean anything.
+    inputs, do = random_batch(rng, settings, 64 if length == 1 else 1, length)
     for large in inputs[:3]:
         large[...] = to_bits(np.float32(HUGE), BFLOAT16)
     with build(settings) as engine:

@@ -23,7 +23,7 @@ NOT_RUN = {
     "make grade": "needs a GPU; tests/grade runs the harness without one",
     "make sweep": "compiles a hundred kernels; tests/sweep compiles and sweeps a few",
     "make cubins": "would write cubins/; test_strata.py builds a pack elsewhere",
-    "make mutants": "runs thousands of mutants, for half an hour; tests/mutants runs a sample",
+    "make mutants": "runs every mutant, for long; tests/mutants runs a sample",
     "make verify": "compiles every kernel again, for minutes; a small pack is verified by tests/generator",
 }
 NEEDS_DRIVER = {"build/embed build/submission/cubins"}  # runs on the emulator, which executes nothing
