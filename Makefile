@@ -128,7 +128,7 @@ test: setup toolchain submission release-tests ## every test that this machine c
 	@$(GEN) verify --keys
 	$(call say,C++ tests of what ships)
 	@ctest --test-dir $(RELEASE) --tests-regex '^(emulator|library)' --parallel $(JOBS) --output-on-failure
-	@$(MAKE) sanitize
+	@$(MAKE) sanitize EMULATOR_TESTS=OFF
 	$(call say,Python tests)
 	@$(PY) -m pytest tests/python
 	$(call say,Tests of the engine on the emulator)
@@ -153,10 +153,13 @@ mutants: submission ## mutants of the portable kernels' PTX, on the emulator: wh
 release-tests: build
 	$(call compile,$(RELEASE_TESTS))
 
+# `make test` takes the emulator's own tests without sanitizers only: with them they are the longest of all.
+EMULATOR_TESTS ?= ON
 .PHONY: sanitize
 sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call say,C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer)
-	@cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTRATUM_SANITIZE=ON --log-level=WARNING
+	@cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTRATUM_SANITIZE=ON \
+		-DSTRATUM_EMULATOR_TESTS=$(EMULATOR_TESTS) --log-level=WARNING
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
 
