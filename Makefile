@@ -68,7 +68,7 @@ $(VENV)/.run $(VENV)/.test: $(VENV)/.%: requirements/%.txt requirements/run.txt 
 
 # What is built in $(RELEASE): what runs the shipped kernels, the generator, those of the tests that need them as they ship.
 ENGINE := stratum stratum_emulator_driver
-RELEASE_TESTS := emulator_tests emulator_driver_tests library_tests
+RELEASE_TESTS := emulator_tests emulator_driver_tests generator_tests library_tests
 
 define compile # TARGETS
 	@cmake -S . -B $(RELEASE) -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=WARNING
@@ -126,9 +126,9 @@ run: submission ## the main job: train, prefill, decode, checked against float64
 test: setup toolchain submission release-tests ## every test that this machine can run
 	$(call say,The pack belongs to these sources)
 	@$(GEN) verify --keys
-	$(call say,C++ tests of what ships)
-	@ctest --test-dir $(RELEASE) --tests-regex '^(emulator|library)' --parallel $(JOBS) --output-on-failure
-	@$(MAKE) sanitize EMULATOR_TESTS=OFF
+	$(call say,C++ tests as it ships)
+	@ctest --test-dir $(RELEASE) --tests-regex '^(emulator|generator|library)' --parallel $(JOBS) --output-on-failure
+	@$(MAKE) sanitize TOOL_TESTS=OFF
 	$(call say,Python tests)
 	@$(PY) -m pytest tests/python
 	$(call say,Tests of the engine on the emulator)
@@ -153,13 +153,14 @@ mutants: submission ## mutants of the portable kernels' PTX, on the emulator: wh
 release-tests: build
 	$(call compile,$(RELEASE_TESTS))
 
-# `make test` takes the emulator's own tests without sanitizers only: with them they are the longest of all.
-EMULATOR_TESTS ?= ON
+# `make test` takes what runs in a user's process with sanitizers, the generator and the emulator's own tests without: both
+# would take as long again.
+TOOL_TESTS ?= ON
 .PHONY: sanitize
 sanitize: packages ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call say,C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer)
 	@cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTRATUM_SANITIZE=ON \
-		-DSTRATUM_EMULATOR_TESTS=$(EMULATOR_TESTS) --log-level=WARNING
+		-DSTRATUM_TOOL_TESTS=$(TOOL_TESTS) --log-level=WARNING
 	@cmake --build $(SANITIZE) --parallel $(JOBS)
 	@ctest --test-dir $(SANITIZE) --parallel $(JOBS) --output-on-failure
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from .engines import DEVICES, GROUPS, STRATA, build, config
@@ -22,11 +24,12 @@ def _cases() -> list:
 
 
 @pytest.mark.parametrize("length, dims, dtype, group, device", _cases())
-def test_forward_and_gradients(rng, length, dims, dtype, group, device):
+def test_forward_and_gradients(rng, emulator, length, dims, dtype, group, device):
     kv_heads = 1 if group == 8 or length == LONG else 2
     settings = config(dims, dtype, group, kv_heads, modes=["training"], device=device)
     inputs, do = random_batch(rng, settings, 2 if length < 100 else 1, length)
-    with build(settings) as engine:
+    # Long ones find nothing more to check than short ones of several tiles and a tail.
+    with build(settings) as engine, nullcontext() if length < 200 else emulator.fast():
         check_training(settings, inputs, do, train(engine, inputs, do))
 
 
