@@ -55,6 +55,7 @@ def emulator():
     emulator.lost = 0
     gc.collect()
     emulator.reset()
+    emulator.library.emulator_exact_mma(0)  # quicker; test_bits_of_a_gpu has the exact ones
     before = emulator.live()
     yield emulator
     gc.collect()
