@@ -139,7 +139,7 @@ test: setup toolchain submission release-tests ## every test that this machine c
 	@$(PY) -m pytest tests/grade --numprocesses $(JOBS) --dist worksteal
 	$(call say,Mutants of the kernels)
 	@$(PY) -m pytest tests/mutants
-	$(call say,Seeded bugs and the emulator's checks)
+	$(call say,Seeded bugs in copies of the kernels)
 	@$(PY) -m pytest tests/seeded --numprocesses $(JOBS)
 	$(call say,Tests of the folder that ships)
 	@$(PY) -m pytest tests/packaging
