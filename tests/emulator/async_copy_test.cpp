@@ -24,6 +24,8 @@ Setup setup(Arrival copies) {
 TEST_CASE("copies arrive by their wait, the rest filled with zeros") {
   const auto in = random_words(128);
   for (const Arrival arrival : {Arrival::AtIssue, Arrival::AtWait}) {
+    CHECK(run_body(kOwn16 + "cp.async.cg.shared.global [%r9], [%rd1], 16; cp.async.wait_all;\n" + kCopyOut, in, 128,
+                   setup(arrival)) == in);
     CHECK(run_body(kOwn16 +
                        "cp.async.cg.shared.global [%r9], [%rd1], 16, 16; cp.async.commit_group;\n"
                        "cp.async.wait_group 0;\n" +

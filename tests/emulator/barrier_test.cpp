@@ -77,4 +77,21 @@ TEST_CASE("barriers that can't work are faults") {
       Contains("barrier 1 for 96 threads: earlier arrivals were for 64 threads"));
 }
 
+TEST_CASE("a warp that comes twice to a barrier stands in for another one") {
+  const std::string begin = "setp.lt.u32 %p0, %tid, 32; @%p0 bra TELL; bar.sync 1, 96; ret; TELL: bar.arrive 1, 96;\n";
+  CHECK(fault_of(begin, {.threads = 96}) == "");
+  CHECK_THAT(fault_of(begin + "bar.arrive 1, 96;", {.threads = 64}),
+             Contains("line 11: barrier: barrier 1: warp 0 comes a second time, 32 of 96 threads have arrived"));
+}
+
+TEST_CASE("arrivals for which nobody comes") {
+  CHECK_THAT(fault_of("bar.arrive 1, 64;\nret;", {.threads = 32}),
+             Contains("line 11: barrier: barrier 1: the block ends, and 32 of 64 threads have arrived"));
+  // The barrier completes, and somebody arrives once more.
+  CHECK_THAT(fault_of("setp.lt.u32 %p0, %tid, 32; @%p0 bra TELL; bar.sync 1, 64; bar.sync 2, 64; ret;\n"
+                      "TELL: bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;",
+                      {.threads = 64}),
+             Contains("barrier 1: the block ends, and 32 of 64 threads have arrived"));
+}
+
 }  // namespace stratum::emulator

@@ -63,6 +63,7 @@ TEST_CASE("halves of words are numbers of 16 bits") {
   check("add.s16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return (x + y) & 0xffffu; });
   check("and.b16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return x & y; });
   check("or.b16 %h2, %h0, %h1; cvt.u32.u16 %r3, %h2;", [](u32 x, u32 y) { return x | y; });
+  check("mov.u16 %h2, -2; mov.b32 %r3, {%h2, %h0};", [](u32 x, u32) { return x << 16 | 0xfffe; });
   check("shl.b16 %h2, %h0, 4; cvt.u32.u16 %r3, %h2;", [](u32 x, u32) { return x << 4 & 0xffffu; });
 }
 

@@ -50,6 +50,13 @@ TEST_CASE("a read is a race with a write by another warp unless a barrier is bet
       Contains("race"));
 }
 
+TEST_CASE("a barrier of every thread comes after all that warps did that have ended") {
+  const std::string first = "setp.lt.u32 %p0, %tid, 32; @%p0 st.shared.u32 [%r1], %tid; @%p0 ret;\n";
+  CHECK(fault_in_any_order(first + "bar.sync 0; ld.shared.u32 %r3, [%r2];") == "");
+  CHECK_THAT(fault_in_any_order(first + "ld.shared.u32 %r3, [%r2];"), Contains("race"));
+  CHECK_THAT(fault_in_any_order(first + "bar.sync 1, 32; ld.shared.u32 %r3, [%r2];"), Contains("race"));
+}
+
 TEST_CASE("a write is a race with an earlier read by another warp unless a barrier is between") {
   const std::string begin = "st.shared.u32 [%r1], %tid; bar.sync 0; ld.shared.u32 %r3, [%r2];\n";
   // Told as a race of whichever comes second.

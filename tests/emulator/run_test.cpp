@@ -38,6 +38,7 @@ TEST_CASE("operands must fit their form") {
   CHECK_THAT(load_error("ld.global.u32 %r0, [%r1];"), Contains("not a register for an address"));
   CHECK_THAT(load_error("add.s32 %r0, %r1, 0x100000000;"), Contains("more than 32 bits"));
   CHECK_THAT(load_error("add.s32 %r0, %r1, -2147483649;"), Contains("more than 32 bits"));
+  CHECK_THAT(load_error("add.s16 %h0, %h1, 0x10000;"), Contains("more than 16 bits"));
   CHECK(load_error("add.s32 %r0, %r1, -2147483648; add.s32 %r0, %r1, 0xffffffff;") == "");
 }
 

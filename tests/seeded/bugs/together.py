@@ -71,6 +71,16 @@ TOGETHER = (
         tile={"split_roles": 1, "stages": 3, "hand_over": 1},
     ),
     Bug(
+        name="warps arrive for others that don't come any more",
+        operation="backward_dkv",
+        edits=(Edit("gated/portable/dkv_accumulate.h", "hand_over == 1 && step + 1 < work.steps)", "hand_over == 1)"),),
+        scenario="training",
+        check="barrier",
+        at="ret",
+        says="barrier 7: the block ends, and 128 of 256 threads have arrived",
+        tile={"split_roles": 1, "stages": 3, "hand_over": 1},
+    ),
+    Bug(
         name="a search that never ends",
         operation="append",
         edits=(Edit("gated/portable/find_sequence.h", "while (end - found > 1)", "while (end - found > 0)"),),

@@ -24,6 +24,22 @@ VALUES = (
         says="at shared address",
     ),
     Bug(
+        name="rows past the end are left out instead of zeroed",
+        operation="forward",
+        edits=(
+            Edit("device/cp_async.h", '  asm volatile("cp.async.cg', '  if (valid) asm volatile("cp.async.cg'),
+            Edit(
+                "device/cp_async.h",
+                '[%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes)',
+                '[%1], 16;" ::"r"(destination), "l"(source)',
+            ),
+        ),
+        scenario="training",
+        check="unwritten",
+        at="mma",
+        says="at shared address",
+    ),
+    Bug(
         name="rows past the newest token are read from a page",
         operation="decode",
         edits=(Edit(DECODE, "(to + Tile::v_offset, v, valid, lane)", "(to + Tile::v_offset, v, N, lane)"),),

@@ -210,19 +210,21 @@ class Decoder {
         ++addresses;
         return;
       default:
-        step.row[index] = value(letter == 'q', operand);
+        step.row[index] = value(letter, operand);
     }
   }
 
-  uint32_t value(bool wide, const Operand& operand) {
+  uint32_t value(char letter, const Operand& operand) {
+    const bool wide = letter == 'q';
     const auto constant = [&](uint64_t bits) { return file_.of_constant(wide ? bits : bits & 0xffffffff, wide); };
     switch (operand.kind) {
       case Kind::Immediate: {
         const int64_t number = static_cast<int64_t>(operand.bits);
-        if (!wide && (number < INT32_MIN || number > int64_t{UINT32_MAX})) {
-          throw ParseError(line_, fmt::format("{} has more than 32 bits", number));
+        const int bits = wide ? 64 : letter == 'h' ? 16 : 32;
+        if (!wide && (number < -(int64_t{1} << (bits - 1)) || number >> bits > 0)) {
+          throw ParseError(line_, fmt::format("{} has more than {} bits", number, bits));
         }
-        return constant(operand.bits);
+        return constant(letter == 'h' ? operand.bits & 0xffff : operand.bits);
       }
       case Kind::Symbol:
         return constant(symbol(operand.name));

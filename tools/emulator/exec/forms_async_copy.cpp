@@ -1,6 +1,9 @@
 // cp.async: copies from global to shared memory that end when their thread waits for them.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "exec/trap.h"
 #include "machine/async_copies.h"
 #include "machine/options.h"
@@ -11,13 +14,16 @@
 namespace stratum::emulator {
 namespace {
 
-// Operands: [to], [from], bytes, and how many of them are read; the rest is filled with zeros. Places are checked when
-// the copy is issued. An address of which nothing is read may be any.
+// Operands: [to], [from], bytes, and how many of them are read, all if the form doesn't say it; the rest is filled with
+// zeros. Places are checked when the copy is issued. An address of which nothing is read may be any.
+template <bool kFills>
 void copy(Warp& warp, const Step& step, uint32_t lanes) {
   const uint32_t bytes = step.number;
   if (bytes != 4 && bytes != 8 && bytes != 16)
     throw Trap(Check::Operand, fmt::format("expected 4, 8 or 16 bytes, got {}", bytes));
-  const uint32_t* from_bytes = reinterpret_cast<const uint32_t*>(warp.registers + step.row[3]);
+  uint32_t from_bytes[kLanes];
+  std::fill_n(from_bytes, kLanes, bytes);
+  if (kFills) std::memcpy(from_bytes, warp.registers + step.row[3], sizeof from_bytes);
   uint32_t reading = 0;
   for_each_lane(lanes, [&](uint32_t lane) {
     if (from_bytes[lane] > bytes) {
@@ -51,11 +57,20 @@ void commit(Warp& warp, const Step&, uint32_t lanes) { warp.copies->commit(lanes
 
 void wait(Warp& warp, const Step& step, uint32_t lanes) { warp.copies->wait(warp, lanes, step.number); }
 
+// Closes the lanes' groups first, so that it waits for copies that no group has yet.
+void wait_all(Warp& warp, const Step&, uint32_t lanes) {
+  warp.copies->commit(lanes);
+  warp.copies->wait(warp, lanes, 0);
+}
+
 const Form kForms[] = {
-    {"cp.async.ca.shared.global", "=SGiw", copy},
-    {"cp.async.cg.shared.global", "=SGiw", copy},
+    {"cp.async.ca.shared.global", "=SGi", copy<false>},
+    {"cp.async.cg.shared.global", "=SGi", copy<false>},
+    {"cp.async.ca.shared.global", "=SGiw", copy<true>},
+    {"cp.async.cg.shared.global", "=SGiw", copy<true>},
     {"cp.async.commit_group", "=", commit},
     {"cp.async.wait_group", "=i", wait},
+    {"cp.async.wait_all", "=", wait_all},
 };
 
 }  // namespace

@@ -162,7 +162,7 @@ const Form kForms[] = {
     {"shr.u32", "w=ww", each<[](u32 a, u32 by) { return right(a, by); }>},
     {"shr.s64", "q=qw", each<[](s64 a, u32 by) { return right(a, by); }>},
     {"shr.u64", "q=qw", each<[](u64 a, u32 by) { return right(a, by); }>},
-    // A 16-bit register is a word whose upper half is zero; an immediate may have it set.
+    // A 16-bit register is a word whose upper half is zero.
     {"and.b16", "h=hh", each<[](u32 a, u32 b) { return a & b & 0xffff; }>},
     {"or.b16", "h=hh", each<[](u32 a, u32 b) { return (a | b) & 0xffff; }>},
     {"shl.b16", "h=hw", each<[](u32 a, u32 by) { return by < 16 ? (a << by) & 0xffff : 0; }>},

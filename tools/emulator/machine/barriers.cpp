@@ -19,7 +19,7 @@ uint32_t Barriers::expected(const Barrier& barrier) const {
 
 void Barriers::complete(uint32_t number) {
   Barrier& barrier = barriers_[number];
-  if (order_) order_->complete(number, barrier.waiting);
+  if (order_) order_->complete(number, barrier.waiting, barrier.threads == kEveryThread);
   for (Warp& warp : *warps_)
     if (barrier.waiting >> warp.index & 1) warp.waiting = false;
   barrier = {};
@@ -35,9 +35,14 @@ void Barriers::arrive(Warp& warp, uint32_t number, uint32_t threads, bool waits)
     throw Trap(Check::Barrier, fmt::format("barrier {} for {}: earlier arrivals were for {}", number, count(threads),
                                            count(barrier.threads)));
   }
+  if (barrier.came >> warp.index & 1) {
+    throw Trap(Check::Barrier, fmt::format("barrier {}: warp {} comes a second time, {} of {} threads have arrived",
+                                           number, warp.index, barrier.arrived, expected(barrier)));
+  }
   if (order_) order_->arrive(warp.index, number);
   barrier.threads = threads;
   barrier.arrived += kLanes;
+  barrier.came |= uint32_t{1} << warp.index;
   if (waits) {
     barrier.waiting |= uint32_t{1} << warp.index;
     warp.waiting = true;
@@ -45,10 +50,17 @@ void Barriers::arrive(Warp& warp, uint32_t number, uint32_t threads, bool waits)
   if (barrier.arrived >= expected(barrier)) complete(number);
 }
 
-void Barriers::leave() {
+void Barriers::leave(const Warp& warp) {
   --live_;
+  if (order_) order_->end(warp.index);
   for (uint32_t i = 0; i < kBarriers; ++i)
     if (barriers_[i].arrived && barriers_[i].arrived >= expected(barriers_[i])) complete(i);
+  if (live_) return;
+  for (uint32_t i = 0; i < kBarriers; ++i) {
+    if (!barriers_[i].arrived) continue;
+    throw Trap(Check::Barrier, fmt::format("barrier {}: the block ends, and {} of {} threads have arrived", i,
+                                           barriers_[i].arrived, expected(barriers_[i])));
+  }
 }
 
 std::string Barriers::describe(const Warp& warp) const {

@@ -19,11 +19,13 @@ class Barriers {
   void reset(std::vector<Warp>& warps, Order* order);
 
   // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
-  // Trap for a barrier that doesn't exist and for a count that differs from that of earlier arrivals.
+  // Trap for a barrier that doesn't exist, for a count that differs from that of earlier arrivals, and if the warp has
+  // come before and the barrier has not completed since: it would stand in for a warp that is still to come.
   void arrive(Warp& warp, uint32_t barrier, uint32_t threads, bool waits);
 
-  // A warp has ended: barriers for every thread wait for it no longer.
-  void leave();
+  // The warp has ended: barriers for every thread wait for it no longer, and come after all that it did. Trap if it was
+  // the last and some have arrived at a barrier for more.
+  void leave(const Warp& warp);
 
   // What the warp, which waits, waits for.
   std::string describe(const Warp& warp) const;
@@ -32,7 +34,7 @@ class Barriers {
   struct Barrier {
     uint32_t threads = kEveryThread;  // that it is for
     uint32_t arrived = 0;             // threads
-    uint32_t waiting = 0;             // a bit a warp
+    uint32_t came = 0, waiting = 0;   // a bit a warp
   };
   uint32_t expected(const Barrier& barrier) const;
   void complete(uint32_t number);

@@ -182,7 +182,7 @@ void Block::run_warp(Warp& warp, uint64_t most) {
     } else {
       step_warp<false>(warp, left);
     }
-    if (!warp.live) barriers_.leave();
+    if (!warp.live) barriers_.leave(warp);
     executed_ += most - left;
     if (limit && executed_ > limit) {
       throw Trap(Check::Limit, fmt::format("no end after {} instructions of the block", limit));

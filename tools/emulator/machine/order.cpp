@@ -10,6 +10,7 @@ void Order::reset() {
     clocks_[warp][warp] = 1;
   }
   for (Clock& barrier : barriers_) barrier.fill(0);
+  ended_.fill(0);
 }
 
 void Order::join(Clock& into, const Clock& from) const {
@@ -21,7 +22,8 @@ void Order::arrive(uint32_t warp, uint32_t barrier) {
   ++clocks_[warp][warp];
 }
 
-void Order::complete(uint32_t barrier, uint32_t waiting) {
+void Order::complete(uint32_t barrier, uint32_t waiting, bool every) {
+  if (every) join(barriers_[barrier], ended_);
   for_each_lane(waiting, [&](uint32_t warp) { join(clocks_[warp], barriers_[barrier]); });
   barriers_[barrier].fill(0);
 }

@@ -33,8 +33,10 @@ class Order {
 
   void sync_lanes(uint32_t warp) { ++clocks_[warp][warp]; }
   void arrive(uint32_t warp, uint32_t barrier);
-  // All have arrived; the warps in the mask go on.
-  void complete(uint32_t barrier, uint32_t waiting);
+  // The warp has ended.
+  void end(uint32_t warp) { join(ended_, clocks_[warp]); }
+  // All have arrived; the warps in the mask go on. A barrier for every thread completes after others have ended.
+  void complete(uint32_t barrier, uint32_t waiting, bool every);
 
  private:
   using Clock = std::array<uint32_t, kMostWarps>;
@@ -42,7 +44,8 @@ class Order {
 
   uint32_t warps_;
   std::vector<Clock> clocks_;              // of each warp: how far it has seen each warp
-  std::array<Clock, kBarriers> barriers_;  // what those that have arrived had seen
+  std::array<Clock, kBarriers> barriers_;  // what those that have arrived had seen,
+  Clock ended_;                            // and those that have ended
 };
 
 }  // namespace stratum::emulator
