@@ -65,6 +65,17 @@ TEST_CASE("a write is a race with an earlier read by another warp unless a barri
   CHECK_THAT(fault_in_any_order("st.shared.u32 [%r0], %tid;"), Contains("race: write") && Contains("written by warp"));
 }
 
+TEST_CASE("16-bit neighbours of different lanes are no race") {
+  const std::string own = "shl.b32 %r5, %tid, 1; add.s32 %r5, %r5, %r0; cvt.u16.u32 %h0, %tid; ";
+  const std::string other = "xor.b32 %r6, %tid, 1; shl.b32 %r6, %r6, 1; add.s32 %r6, %r6, %r0;\n";
+  const std::string write = "st.shared.u16 [%r5], %h0; ld.shared.u16 %h1, [%r5]; st.shared.u16 [%r5], %h1;\n";
+  CHECK(fault_in_any_order(own + other + write) == "");
+  CHECK_THAT(fault_in_any_order(own + other + write + "ld.shared.u16 %h1, [%r6];"), Contains("race"));
+  CHECK_THAT(fault_in_any_order(own + other + write + "and.b32 %r6, %r6, -4; ld.shared.u32 %r3, [%r6];"),
+             Contains("race"));
+  CHECK(fault_in_any_order(own + other + write + "and.b32 %r6, %r6, -4; bar.sync 0; ld.shared.u32 %r3, [%r6];") == "");
+}
+
 TEST_CASE("lanes of a warp are ordered by bar.warp.sync") {
   const std::string write = "st.shared.u32 [%r1], %tid;\n";
   const std::string neighbour = "xor.b32 %r4, %tid, 1; shl.b32 %r4, %r4, 2; add.s32 %r4, %r4, %r0; ";

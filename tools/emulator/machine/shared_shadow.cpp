@@ -9,12 +9,12 @@
 namespace stratum::emulator {
 namespace {
 
-// Calls f(word, its bytes among those of the access as a mask, the first of them) for every word that is touched.
+// Calls f(cell, its bytes among those of the access as a mask, the first of them) for every cell that is touched.
 template <class F>
-void each_word(uint32_t offset, uint32_t bytes, F f) {
+void each_cell(uint32_t offset, uint32_t bytes, F f) {
   for (uint32_t at = 0; at < bytes;) {
-    const uint32_t in_word = (offset + at) % 4, count = std::min(4 - in_word, bytes - at);
-    f((offset + at) / 4, ((1u << count) - 1) << in_word, at);
+    const uint32_t in_cell = (offset + at) % kCellBytes, count = std::min(kCellBytes - in_cell, bytes - at);
+    f((offset + at) / kCellBytes, ((1u << count) - 1) << in_cell, at);
     at += count;
   }
 }
@@ -22,7 +22,7 @@ void each_word(uint32_t offset, uint32_t bytes, F f) {
 }  // namespace
 
 SharedShadow::SharedShadow(const Order& order, uint32_t bytes)
-    : order_(order), writes_((bytes + 3) / 4), reads_(order.warps()) {
+    : order_(order), writes_((bytes + kCellBytes - 1) / kCellBytes), reads_(order.warps()) {
   for (std::vector<Read>& reads : reads_) reads.resize(writes_.size());
 }
 
@@ -34,66 +34,68 @@ void SharedShadow::reset() {
 uint32_t SharedShadow::read(Actor actor, uint32_t offset, uint32_t bytes) {
   const uint32_t warp = actor.thread / kLanes, now = order_.now(warp);
   uint32_t undefined = 0;
-  each_word(offset, bytes, [&](uint32_t word, uint32_t mask, uint32_t first) {
-    const Write& write = writes_[word];
-    if (write.copying) race("read", actor, word, "a cp.async may still be writing it", write.thread, write.line);
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
+    const Write& write = writes_[cell];
+    if (write.copying) race("read", actor, cell, "a cp.async may still be writing it", write.thread, write.line);
     if (write.clock && write.thread != actor.thread && !order_.ordered(write.thread, write.clock, warp)) {
-      race("read", actor, word, "written", write.thread, write.line);
+      race("read", actor, cell, "written", write.thread, write.line);
     }
     const uint32_t missing = write.undefined & mask;
-    if (missing) undefined |= (missing >> (offset + first) % 4) << first;
-    Read& read = reads_[warp][word];
+    if (missing) undefined |= (missing >> (offset + first) % kCellBytes) << first;
+    Read& read = reads_[warp][cell];
     const bool joins = read.clock == now && read.thread != actor.thread;
     read = {now, actor.line, joins ? kSeveral : actor.thread};
   });
   return undefined;
 }
 
-void SharedShadow::check_write(Actor actor, uint32_t word) const {
+void SharedShadow::check_write(Actor actor, uint32_t cell) const {
   const uint32_t warp = actor.thread / kLanes;
-  const Write& write = writes_[word];
-  if (write.copying) race("write", actor, word, "a cp.async may still be writing it", write.thread, write.line);
+  const Write& write = writes_[cell];
+  if (write.copying) race("write", actor, cell, "a cp.async may still be writing it", write.thread, write.line);
   if (write.clock && write.thread != actor.thread && !order_.ordered(write.thread, write.clock, warp)) {
-    race("write", actor, word, "written", write.thread, write.line);
+    race("write", actor, cell, "written", write.thread, write.line);
   }
   for (uint32_t by = 0; by < reads_.size(); ++by) {
-    const Read& read = reads_[by][word];
+    const Read& read = reads_[by][cell];
     if (!read.clock || read.thread == actor.thread || order_.ordered(by * kLanes, read.clock, warp)) continue;
-    race("write", actor, word, "read", read.thread == kSeveral ? by * kLanes : read.thread, read.line);
+    race("write", actor, cell, "read", read.thread == kSeveral ? by * kLanes : read.thread, read.line);
   }
 }
 
 void SharedShadow::write(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined) {
   const uint32_t now = order_.now(actor.thread / kLanes);
-  each_word(offset, bytes, [&](uint32_t word, uint32_t mask, uint32_t first) {
-    check_write(actor, word);
-    const uint32_t missing = undefined >> first << (offset + first) % 4;
-    const uint32_t left = (writes_[word].undefined & ~mask) | (missing & mask);
-    writes_[word] = {now, actor.line, static_cast<uint16_t>(actor.thread), false, static_cast<uint8_t>(left)};
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
+    check_write(actor, cell);
+    const uint32_t missing = undefined >> first << (offset + first) % kCellBytes;
+    const uint32_t left = (writes_[cell].undefined & ~mask) | (missing & mask);
+    writes_[cell] = {now, actor.line, static_cast<uint16_t>(actor.thread), false, static_cast<uint8_t>(left)};
   });
 }
 
 void SharedShadow::begin_copy(Actor actor, uint32_t offset, uint32_t bytes) {
-  each_word(offset, bytes, [&](uint32_t word, uint32_t, uint32_t) {
-    check_write(actor, word);
-    writes_[word] = {order_.now(actor.thread / kLanes), actor.line, static_cast<uint16_t>(actor.thread), true, 0x0f};
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t) {
+    check_write(actor, cell);
+    writes_[cell] = {order_.now(actor.thread / kLanes), actor.line, static_cast<uint16_t>(actor.thread), true,
+                     kAllBytes};
   });
 }
 
 void SharedShadow::end_copy(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined) {
-  each_word(offset, bytes, [&](uint32_t word, uint32_t, uint32_t first) {
-    writes_[word].copying = false;
-    writes_[word].clock = order_.now(actor.thread / kLanes);
-    writes_[word].undefined = undefined >> first & 0x0f;
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t first) {
+    writes_[cell].copying = false;
+    writes_[cell].clock = order_.now(actor.thread / kLanes);
+    writes_[cell].undefined = undefined >> first & kAllBytes;
   });
 }
 
-void SharedShadow::race(const char* what, Actor actor, uint32_t word, const char* earlier, uint32_t thread,
+void SharedShadow::race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t thread,
                         int line) const {
-  throw Trap(Check::Race,
-             fmt::format(
-                 "{} of shared address {:#x}, lane {}: {} by warp {}, lane {} at line {}; nothing orders the two", what,
-                 kSharedBase + 4 * word, actor.thread % kLanes, earlier, thread / kLanes, thread % kLanes, line));
+  throw Trap(
+      Check::Race,
+      fmt::format("{} of shared address {:#x}, lane {}: {} by warp {}, lane {} at line {}; nothing orders the two",
+                  what, kSharedBase + kCellBytes * cell, actor.thread % kLanes, earlier, thread / kLanes,
+                  thread % kLanes, line));
 }
 
 }  // namespace stratum::emulator

@@ -1,7 +1,7 @@
-// What is known of each word of a block's shared memory: who wrote it, who has read it since, and whether its value is
+// What is known of each cell of a block's shared memory: who wrote it, who has read it since, and whether its value is
 // one that somebody wrote. Finds accesses that nothing orders.
 //
-// A word has 4 bytes: with 16, neighbours that are no race would be told as one.
+// A cell has 2 bytes, a 16-bit element: with more, neighbours that are no race would be told as one.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 #include "machine/order.h"
 
 namespace stratum::emulator {
+
+inline constexpr uint32_t kCellBytes = 2;
+inline constexpr uint8_t kAllBytes = (1u << kCellBytes) - 1;
 
 // Who does something where.
 struct Actor {
@@ -37,7 +40,7 @@ class SharedShadow {
     int line = 0;
     uint16_t thread = 0;
     bool copying = false;
-    uint8_t undefined = 0x0f;  // a bit a byte
+    uint8_t undefined = kAllBytes;  // a bit a byte
   };
   struct Read {  // the last by a warp
     uint32_t clock = 0;
@@ -46,13 +49,13 @@ class SharedShadow {
   };
   static constexpr uint32_t kSeveral = 0xffffffffu;
 
-  void check_write(Actor actor, uint32_t word) const;
-  [[noreturn]] void race(const char* what, Actor actor, uint32_t word, const char* earlier, uint32_t thread,
+  void check_write(Actor actor, uint32_t cell) const;
+  [[noreturn]] void race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t thread,
                          int line) const;
 
   const Order& order_;
-  std::vector<Write> writes_;             // a word
-  std::vector<std::vector<Read>> reads_;  // of each warp, a word
+  std::vector<Write> writes_;             // a cell
+  std::vector<std::vector<Read>> reads_;  // of each warp, a cell
 };
 
 }  // namespace stratum::emulator
