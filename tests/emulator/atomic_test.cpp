@@ -29,6 +29,12 @@ TEST_CASE("atomic operations change memory and return what was there") {
   changes("max.s32 %r1, [%out], 4294967290", 5, 5);
   changes("and.b32 %r1, [%out], 6", 5, 4);
   changes("or.b32 %r1, [%out], 6", 5, 7);
+  changes("inc.u32 %r1, [%out], 6", 5, 6);
+  changes("inc.u32 %r1, [%out], 5", 5, 0);
+  changes("inc.u32 %r1, [%out], 4", 5, 0);
+  changes("dec.u32 %r1, [%out], 6", 5, 4);
+  changes("dec.u32 %r1, [%out], 4", 5, 4);
+  changes("dec.u32 %r1, [%out], 6", 0, 6);
   changes("exch.b32 %r1, [%out], 9", 5, 9);
   changes("cas.b32 %r1, [%out], 5, 9", 5, 9);
   changes("cas.b32 %r1, [%out], 6, 9", 5, 5);

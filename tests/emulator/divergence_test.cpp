@@ -78,6 +78,12 @@ TEST_CASE("lanes return in a branch and the others go on") {
   for (uint32_t i = 0; i < 32; ++i) CHECK(out[i] == (i >= 8 && i <= 27 ? 2 : 0));
 }
 
+TEST_CASE("exit is as ret") {
+  const auto out =
+      run_body("mov.u32 %r0, 1; setp.lt.u32 %p0, %tid, 8; @%p0 exit; nanosleep.u32 20; membar.sys;\n" + kStore, {}, 32);
+  for (uint32_t i = 0; i < 32; ++i) CHECK(out[i] == (i < 8 ? 0 : 1));
+}
+
 TEST_CASE("what needs the whole warp is a fault on one side of a branch") {
   using Catch::Contains;
   CHECK_THAT(

@@ -41,7 +41,7 @@ TEST_CASE("a destination that is also the address gets the value") {
 TEST_CASE("a word is widened into a 64-bit register") {
   const auto in = random_words(128);
   const auto out = run_body(kOwn16 +
-                                "ld.global.s32 %rd3, [%rd1]; ld.global.u32 %rd4, [%rd1];\n"
+                                "ld.global.s32 %rd3, [%rd1]; ld.global.cg.u32 %rd4, [%rd1];\n"
                                 "st.global.u64 [%rd2], %rd3; st.global.u64 [%rd2+8], %rd4;",
                             in, 128);
   for (size_t i = 0; i < 32; ++i) {

@@ -273,7 +273,7 @@ class Decoder {
   void describe_flow(const ptx::Instruction& instruction, const Step& step) {
     Flow flow;
     flow.branches = instruction.opcode.starts_with("bra");
-    flow.returns = instruction.opcode == "ret";
+    flow.returns = instruction.opcode == "ret" || instruction.opcode == "exit";
     flow.falls_through = !instruction.guard.empty() || !(flow.branches || flow.returns);
     flow.target = step.target;
     flow_.push_back(flow);

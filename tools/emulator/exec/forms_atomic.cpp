@@ -39,6 +39,19 @@ struct Or {
     return old | a;
   }
 };
+// Counts up to the operand and begins at 0 again; down from it.
+struct Increment {
+  template <class T>
+  static T of(T old, T a, T) {
+    return old >= a ? 0 : old + 1;
+  }
+};
+struct Decrement {
+  template <class T>
+  static T of(T old, T a, T) {
+    return old == 0 || old > a ? a : old - 1;
+  }
+};
 struct Exchange {
   template <class T>
   static T of(T, T a, T) {
@@ -80,6 +93,8 @@ const Form kForms[] = {
     {"atom.global.max.s32", "w=Gw", atomic<Max, int32_t>},
     {"atom.global.and.b32", "w=Gw", atomic<And, uint32_t>},
     {"atom.global.or.b32", "w=Gw", atomic<Or, uint32_t>},
+    {"atom.global.inc.u32", "w=Gw", atomic<Increment, uint32_t>},
+    {"atom.global.dec.u32", "w=Gw", atomic<Decrement, uint32_t>},
     {"atom.global.exch.b32", "w=Gw", atomic<Exchange, uint32_t>},
     {"atom.global.exch.b64", "q=Gq", atomic<Exchange, uint64_t>},
     {"atom.global.cas.b32", "w=Gww", atomic<CompareAndSwap, uint32_t, 2>},

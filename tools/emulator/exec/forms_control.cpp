@@ -51,6 +51,9 @@ void sync_warp(Warp& warp, const Step& step, uint32_t lanes) {
   if (warp.watch) warp.watch->order().sync_lanes(warp.index);
 }
 
+// A step like any other takes no time.
+void sleep(Warp&, const Step&, uint32_t) {}
+
 // Memory is the same for all threads at any time.
 void fence(Warp&, const Step&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
@@ -58,12 +61,15 @@ const Form kForms[] = {
     {"bra", "=L", jump},
     {"bra.uni", "=L", jump_together},
     {"ret", "=", end},
+    {"exit", "=", end},
+    {"nanosleep.u32", "=w", sleep},
     {"bar.sync", "=w", at_barrier<Count::Every, true>},
     {"bar.sync", "=ww", at_barrier<Count::Given, true>},
     {"bar.arrive", "=ww", at_barrier<Count::Given, false>},
     {"bar.warp.sync", "=w", sync_warp},
     {"membar.cta", "=", fence},
     {"membar.gl", "=", fence},
+    {"membar.sys", "=", fence},
     {"fence.acq_rel.cta", "=", fence},
     {"fence.acq_rel.gpu", "=", fence},
     {"fence.sc.gpu", "=", fence},

@@ -81,6 +81,9 @@ const Form kForms[] = {
     LOADS(Space::Parameter, "ld.param", "P"),
     LOADS(Space::Global, "ld.global", "G"),
     LOADS(Space::Global, "ld.global.nc", "G"),
+    // What is cached how doesn't matter.
+    LOADS(Space::Global, "ld.global.cg", "G"),
+    LOADS(Space::Global, "ld.global.cs", "G"),
     LOADS(Space::Shared, "ld.shared", "S"),
     STORES(Space::Global, "st.global", "G"),
     STORES(Space::Shared, "st.shared", "S"),
