@@ -170,6 +170,8 @@ TEST_CASE("what can't be read is an error with its line") {
   CHECK_THAT(error(".reg .b32 %r<2000000000>;"), Contains("expected at most"));
   CHECK_THAT(error(".shared .align 3 .b8 x[4];"), Contains("expected a power of two, got 3"));
   CHECK_THAT(error(".shared .align 4 .pred x;"), Contains("unknown type"));
+  CHECK_THAT(error(".shared .b8 x[4][4];"), Contains("expected '=' or ';', got '['"));
+  CHECK_THAT(error(".shared .b32 x, y;"), Contains("expected '=' or ';', got ','"));
   CHECK_THAT(error("x \x01;"), Contains("has no place in PTX"));
   CHECK_THAT(error("/* x"), Contains("a comment doesn't end"));
   CHECK_THAT(error(".pragma \"x"), Contains("a string doesn't end"));

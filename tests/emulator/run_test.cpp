@@ -42,6 +42,12 @@ TEST_CASE("operands must fit their form") {
   CHECK(load_error("add.s32 %r0, %r1, -2147483648; add.s32 %r0, %r1, 0xffffffff;") == "");
 }
 
+TEST_CASE("more registers than are told apart are an error") {
+  std::string body = ".reg .b32 %many<65536>;\n";
+  for (int i = 0; i < 65536; ++i) body += "mov.u32 %many" + std::to_string(i) + ", %tid;\n";
+  CHECK_THAT(load_error(body), Contains("registers and constants"));
+}
+
 TEST_CASE("an entry that isn't there") {
   CHECK_THROWS_WITH(Kernel::load(module_of(""), "other"), Contains("no entry 'other' in a module with: test"));
   CHECK(Kernel::load(module_of(""), "test").name() == "test");

@@ -25,6 +25,7 @@ const std::map<std::string, Special> kSpecials = {
 };
 
 constexpr uint64_t kMostSharedBytes = 1 << 24;  // far beyond any GPU's
+constexpr uint32_t kMostCells = 1 << 16;        // that Step::cell can number
 
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
@@ -46,6 +47,9 @@ class Decoder {
     const std::vector<uint32_t> points = reconvergence_points(flow_);
     for (size_t i = 0; i < points.size(); ++i) program_.steps[i].reconverge = points[i];
     file_.describe(program_);
+    if (program_.cells > kMostCells) {
+      throw ParseError(0, fmt::format("{} registers and constants, expected at most {}", program_.cells, kMostCells));
+    }
     for (Step& step : program_.steps) {
       step.guard_cell = program_.cell_of(step.guard);
       for (size_t i = 0; i < step.operands; ++i) step.cell[i] = program_.cell_of(step.row[i]);

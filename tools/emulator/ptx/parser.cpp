@@ -120,6 +120,7 @@ class Parser {
       found.bytes = is("]") ? 0 : element * number_up_to(kMostBytes);
       expect("]");
     }
+    if (!is("=") && !is(";")) fail("expected '=' or ';', got '" + peek().text + "'");
     skip_to(";");  // what constants of the source are initialised with
     return found;
   }
