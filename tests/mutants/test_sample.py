@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 from conftest import STRATUM
 
-from tools.emulator.mutants.command import mutate
+from tools.emulator.mutants.command import GOAL, mutate
 
 SAMPLE = 8  # of a kernel's mutants
 LEAST_COVERED = 0.98  # of a kernel's instructions: executed, or known to be unreachable
 # Of the whole sample. Survivors that do what the true kernel does are among the others, as long as they aren't listed
 # in equivalent.json.
 LEAST_KILLED = 0.6
+EXAMINED = ("fwd", "bwd_dq", "bwd_dkv", "append", "page_copy")  # every survivor was
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,12 @@ def test_the_sample_is_killed(reports):
     survivors = [mutant for each in reports for mutant in each.survivors]
     assert killed + len(survivors) + sum(len(each.equivalent) for each in reports) == SAMPLE * len(reports)
     assert killed / (killed + len(survivors)) >= LEAST_KILLED, survivors
+
+
+@pytest.mark.parametrize("operation", EXAMINED)
+def test_of_examined_kernels_nearly_all_are_killed(reports, operation):
+    (report,) = (each for each in reports if each.kernel.startswith(f"gated_{operation}_sm"))
+    assert report.rate >= GOAL, report.survivors
 
 
 def test_no_mutant_is_wrongly_said_to_be_equivalent(reports):

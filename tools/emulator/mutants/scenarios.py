@@ -88,8 +88,8 @@ class Scenario:
         for each in operations:
             self.inspection.override(self.kernels[each], None)
 
-    def inputs(self, *leading: int) -> tuple[DeviceArray, ...]:
-        """Random q, k, v, qg, kg in device memory, of shape [*leading, heads, dim].
+    def values(self, *leading: int) -> tuple[np.ndarray, ...]:
+        """Random q, k, v, qg, kg of shape [*leading, heads, dim].
 
         Scores of every third token's query are far above 0, of every third one far below: where the softmax forgets to
         take the largest away, its exponentials overflow or vanish.
@@ -97,7 +97,11 @@ class Scenario:
         q, k, *others = (self.rng.standard_normal((*leading, *self._tail(each))) for each in NAMES)
         q[..., 1::3, :, :] *= 40
         q[..., 2::3, :, :] -= 16
-        return tuple(self.upload(each) for each in (q, k + 1, *others))
+        return q, k + 1, *others
+
+    def inputs(self, *leading: int) -> tuple[DeviceArray, ...]:
+        """`values` in device memory."""
+        return tuple(self.upload(each) for each in self.values(*leading))
 
     def nans(self, *leading: int) -> tuple[DeviceArray, ...]:
         """NaNs instead, in the same shapes."""
@@ -139,18 +143,73 @@ class Scenario:
         return self.config[heads], self.config["gate_dim" if name.endswith("g") else "head_dim"]
 
 
+class Parts:
+    """Several scenarios after each other, an engine each."""
+
+    PARTS: tuple[type[Scenario], ...] = ()
+
+    def __init__(self, *arguments):
+        self.parts = [each(*arguments) for each in self.PARTS]
+
+    def spoil(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.spoil()
+
+    def renew(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.renew()
+
+    def run(self) -> Iterator[np.ndarray]:
+        """As in Scenario."""
+        for each in self.parts:
+            yield from each.run()
+
+    def close(self) -> None:
+        """As in Scenario."""
+        for each in self.parts:
+            each.close()
+
+
 class Training(Scenario):
-    """Batches of sequences of less than a tile, of one tile, and of several with a tail."""
+    """A batch of several sequences; single ones of a tile and of several with a tail; one that ends anywhere in a tile.
+
+    An instruction copies or writes 2, 4, 8 or 16 rows of a tile: for each of them a sequence ends among its rows, where
+    a bound that is wrong by one shows as an access behind the array.
+    """
 
     CONFIG = _TRAINING
-    BATCHES = ((3, 21), (1, 64), (1, 147))
+    ENDS = (1, 9, 19, 27, 37, 45, 55, 63)  # among each 8 of 64 rows, each 2 of 16
+    BATCHES = ((3, 21), (1, 64), (1, 147), *((1, end) for end in ENDS), *((1, 64 + end) for end in ENDS[1::2]))
 
     def prepare(self) -> None:
         self.batches = [self.inputs(*each) for each in self.BATCHES]
+        self.batches.append(tuple(self.upload(each) for each in self.infinite()))
+
+    def infinite(self) -> tuple[np.ndarray, ...]:
+        """`values` of a sequence with infinities: whoever takes a tile in that it should leave out gets NaNs.
+
+        The queries of the first 32 tokens skip the keys of the next 32, and those keys skip these queries. A key of
+        each half meets a tile without queries, 0 times infinity, where a block takes one step too many. The queries
+        that see an infinite key have a score of -inf with it, so that its gradients are numbers.
+        """
+        q, k, v, qg, kg = self.values(1, 96)
+        q[:, 0] = np.inf
+        for key, column in ((31, 1), (63, 0)):
+            k[:, key, :, column] = np.inf
+            q[:, key:, :, column] = -1
+        return q, k, v, qg, kg
 
 
 class Forward(Training):
-    """Looks at the output and, by a backward, at the saved statistics."""
+    """Looks at the output and the saved statistics."""
+
+    def infinite(self) -> tuple[np.ndarray, ...]:
+        """As in Training; a value of those keys, too, since a hidden score is no part of the output."""
+        q, k, v, qg, kg = super().infinite()
+        v[:, 62] = np.inf
+        return q, k, v, qg, kg
 
     def run(self) -> Iterator[np.ndarray]:
         for inputs in self.batches:
@@ -171,9 +230,14 @@ class Backward(Training):
             saved = self.engine.forward(*inputs, out=o)[1]
             self.saved.append((saved, self.upload(self.rng.standard_normal(o.shape))))
 
-    def inputs(self, *leading: int) -> tuple[DeviceArray, ...]:
-        """Random q, k, v, qg, kg as they come: every score has a gradient then."""
-        return tuple(self.upload(self.rng.standard_normal((*leading, *self._tail(each)))) for each in NAMES)
+    def values(self, *leading: int) -> tuple[np.ndarray, ...]:
+        """Random q, k, v, qg, kg as they come: every score has a gradient then.
+
+        The first query's only score is far below 0: its statistics make infinite what another query takes them for.
+        """
+        q, k, *others = (self.rng.standard_normal((*leading, *self._tail(each))) for each in NAMES)
+        q[:, 0] = np.repeat(-30 * k[:, 0], q.shape[-2] // k.shape[-2], axis=-2)
+        return q, k, *others
 
     def run(self) -> Iterator[np.ndarray]:
         for inputs, (saved, do) in zip(self.batches, self.saved):
@@ -181,6 +245,19 @@ class Backward(Training):
             self.engine.backward(saved, do, out=out)
             for each in out:
                 yield each.numpy()
+
+
+class SingleStep(Backward):
+    """A query head for each kv head and less than a tile: a block of keys has one tile of queries to walk over."""
+
+    CONFIG = {**_TRAINING, "q_heads": 2}
+    BATCHES = ((1, 9),)
+
+
+class BackwardDkv(Parts):
+    """Groups of query heads, and a block that is done after its first step."""
+
+    PARTS = (Backward, SingleStep)
 
 
 class Serving(Scenario):
@@ -357,37 +434,16 @@ class FewHeads(ManyHeads):
     CONFIG = {**ManyHeads.CONFIG, "q_heads": 3, "kv_heads": 3}
 
 
-class PageCopy:
-    """All three, an engine each."""
+class PageCopy(Parts):
+    """Pages of all three sizes."""
 
-    def __init__(self, *arguments):
-        self.parts = [each(*arguments) for each in (FewHeads, SomeHeads, ManyHeads)]
-
-    def spoil(self) -> None:
-        """As in Scenario."""
-        for each in self.parts:
-            each.spoil()
-
-    def renew(self) -> None:
-        """As in Scenario."""
-        for each in self.parts:
-            each.renew()
-
-    def run(self) -> Iterator[np.ndarray]:
-        """As in Scenario."""
-        for each in self.parts:
-            yield from each.run()
-
-    def close(self) -> None:
-        """As in Scenario."""
-        for each in self.parts:
-            each.close()
+    PARTS = (FewHeads, SomeHeads, ManyHeads)
 
 
 SCENARIOS = {
     "fwd": Forward,
     "bwd_dq": Backward,
-    "bwd_dkv": Backward,
+    "bwd_dkv": BackwardDkv,
     "append": Append,
     "prefill": Prefill,
     "dec": Decode,
