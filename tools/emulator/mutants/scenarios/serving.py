@@ -1,0 +1,194 @@
+"""Launches of the serving kernels: steps on cached sequences, whose pages and partials hold NaNs before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tools.demo.device_memory import DeviceArray
+
+from .base import Parts, Scenario
+
+_SERVING = {"modes": ["prefill", "decode"], "max_sequences": 8}
+PAGE_TOKENS = 64
+
+
+class Serving(Scenario):
+    """Sequences by name; a step appends to some of them and gives the output."""
+
+    def step(self, call: str, ids: list[int], arrays: tuple[DeviceArray, ...], lengths: list[int]) -> np.ndarray:
+        """prefill or decode."""
+        o = self.output(*arrays[0].shape)
+        getattr(self.engine, call)(ids, *arrays, lengths, out=o)
+        return o.numpy()
+
+    def spoil(self) -> None:
+        """Writes NaNs to all free pages."""
+        tokens = self.engine.memory()["pages_free"] * PAGE_TOKENS
+        most = self.config["max_seq_len"]
+        lengths = [min(most, tokens - start) for start in range(0, tokens, most)][: self.config["max_sequences"]]
+        for each in self.fill(lengths, self.nans(sum(lengths))):
+            self.engine.release(each)
+
+    def fill(self, lengths: list[int], arrays: tuple[DeviceArray, ...]) -> list[int]:
+        """Sequences that have so many tokens cached; no attention is computed for them."""
+        ids = [self.engine.create() for _ in lengths]
+        self.skip("prefill")
+        self.step("prefill", ids, arrays, lengths)
+        self.bring_back("prefill")
+        self.inspection.reset()  # an output that isn't written is a fault
+        return ids
+
+
+class Append(Serving):
+    """Ragged prompts of less than a block's tokens and more, then more tokens, across pages; attention reads them.
+
+    The last step is one of two sequences only, the fewest that are searched.
+    """
+
+    CONFIG = {**_SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
+    STEPS = ([1, 21, 3, 16, 2], [5, 60, 0, 1, 9], [2, 3])
+
+    def prepare(self) -> None:
+        self.arrays = [self.inputs(sum(each)) for each in self.STEPS]
+
+    def run(self) -> Iterator[np.ndarray]:
+        ids = [self.engine.create() for _ in self.STEPS[0]]
+        try:
+            for arrays, lengths in zip(self.arrays, self.STEPS):
+                yield self.step("prefill", ids[: len(lengths)], arrays, lengths)
+        finally:
+            for each in ids:
+                self.engine.release(each)
+
+
+class Cached(Serving):
+    """Runs a step on sequences that have tokens cached, and takes the new ones away again."""
+
+    CACHED: list[int] = []
+    LENGTHS: list[int] = []
+    CALL = ""
+
+    def prepare(self) -> None:
+        self.cached = self.inputs(sum(self.CACHED))
+        self.ids = self.fill(self.CACHED, self.cached)
+        self.arrays = self.inputs(sum(self.LENGTHS))
+
+    def spoil(self) -> None:
+        """Lets the step leave NaNs in the partials, and in the pages behind the cached tokens."""
+        self.step(self.CALL, self.ids, self.nans(sum(self.LENGTHS)), self.LENGTHS)
+        self.take_back()
+
+    def renew(self) -> None:
+        """Fills the sequences again; nothing is behind their tokens then."""
+        for each in self.ids:
+            self.engine.release(each)
+        (other,) = self.fill([1], self.inputs(1))  # a call in which all other pages are free forgets what they held
+        self.ids = self.fill(self.CACHED, self.cached)
+        self.engine.release(other)
+
+    def take_back(self) -> None:
+        """Removes the tokens of the last step."""
+        for each, length in zip(self.ids, self.CACHED):
+            self.engine.truncate(each, length)
+
+    def run(self) -> Iterator[np.ndarray]:
+        try:
+            yield self.step(self.CALL, self.ids, self.arrays, self.LENGTHS)
+        finally:
+            self.take_back()
+
+
+class Prefill(Cached):
+    """Chunks of less than a tile and more, with and without cached tokens before, from inside a page and its end.
+
+    Then the first sequence alone, with each number of 16 rows begun in the tile: behind them the arrays end.
+    """
+
+    CONFIG = {**_SERVING, "q_heads": 4, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
+    CACHED = [0, 64, 100, 0]
+    LENGTHS = [5, 3, 70, 64]
+    ALONE = (10, 20, 40, 60)
+    CALL = "prefill"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.alone = [self.inputs(each) for each in self.ALONE]
+
+    def run(self) -> Iterator[np.ndarray]:
+        yield from super().run()
+        for arrays, length in zip(self.alone, self.ALONE):
+            try:
+                yield self.step(self.CALL, self.ids[:1], arrays, [length])
+            finally:
+                self.engine.truncate(self.ids[0], self.CACHED[0])
+
+
+class Decode(Cached):
+    """Splits that end before, in and after the new tokens; more rows than a tile; one key and many chunks of them.
+
+    The last chunks have 1 to 4, 5 to 8, 9 to 12 and 13 to 15 keys: a lane copies every fourth row.
+    """
+
+    CONFIG = {**_SERVING, "q_heads": 6, "kv_heads": 2, "max_seq_len": 1024, "max_cached_tokens": 2048}
+    CACHED = [530, 0, 508, 37, 10, 77]
+    LENGTHS = [1, 8, 7, 2, 1, 2]
+    CALL = "decode"
+
+
+class DecodeMerge(Cached):
+    """Rows of one split, of a few, and of three times as many as a warp has lanes."""
+
+    CONFIG = {**_SERVING, "q_heads": 3, "kv_heads": 1, "max_seq_len": 65536, "max_cached_tokens": 65536}
+    CACHED = [700, 10, 511, 98 * 512 + 5, 4000]
+    LENGTHS = [1, 2, 3, 1, 1]
+    CALL = "decode"
+
+    def spoil(self) -> None:
+        """Nothing: the true decode writes all partials anew."""
+
+    def renew(self) -> None:
+        """Nothing: a call forgets the partials."""
+
+
+class ManyHeads(Serving):
+    """A sequence and two forks of it write the last token of the page that they share, and then read all of it.
+
+    A page of so many heads has more vectors than a launch moves at once.
+    """
+
+    CONFIG = {
+        **_SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
+    }  # fmt: skip
+    CACHED = [63]
+
+    def prepare(self) -> None:
+        self.prompts, self.arrays = self.inputs(*self.CACHED), self.inputs(3)
+
+    def run(self) -> Iterator[np.ndarray]:
+        ids = self.fill(self.CACHED, self.prompts)  # each time, since a copy to the wrong page would be there to stay
+        ids += [self.engine.fork(*ids) for _ in range(2)]
+        try:
+            yield self.step("decode", ids, self.arrays, [1, 1, 1])
+        finally:
+            for each in ids:
+                self.engine.release(each)
+
+
+class SomeHeads(ManyHeads):
+    """The same with pages of which the batches leave one vector for some threads and none for the others."""
+
+    CONFIG = {**ManyHeads.CONFIG, "q_heads": 52, "kv_heads": 52}
+
+
+class FewHeads(ManyHeads):
+    """The same with pages that have less vectors than a launch moves at once."""
+
+    CONFIG = {**ManyHeads.CONFIG, "q_heads": 3, "kv_heads": 3}
+
+
+class PageCopy(Parts):
+    """Pages of all three sizes."""
+
+    PARTS = (FewHeads, SomeHeads, ManyHeads)
