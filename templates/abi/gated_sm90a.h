@@ -1,0 +1,57 @@
+// Kernel parameters of the gated family's training kernels for sm_90a, which move every tile through tensor maps.
+//
+// Every struct is passed by value as a kernel's only parameter, declared `const __grid_constant__`, so that a tensor
+// map's address is one in constant memory. All maps are of 16-bit elements and of one form, for a Dense array [batch,
+// seq, head, dim]:
+//
+//   dims     {dim, heads, seq, batch}, innermost first; strides from the array
+//   box      {min(64, dim), 1, rows, 1}: rows is 64 on the side whose rows a CTA owns (queries in forward and
+//            backward_dq, keys in backward_dkv) and for outputs, the plan's tile_n on the side that is streamed
+//   swizzle  128 bytes for boxes of 64 columns, 64 bytes for boxes of 32
+//
+// Rows past the end are read as zeros and not written. Grid: x only, persistent; a CTA walks the tiles in steps of the
+// grid. The statistics are those of the portable kernels (gated.h): any forward serves any backward.
+#pragma once
+
+#include "abi/gated.h"
+#include "abi/tensor_map.h"
+
+namespace stratum::abi {
+
+struct GatedForwardSm90aParams {
+  TensorMap q, k, v, qg, kg;
+  TensorMap o;
+  RowStats* stats;  // [batch, q_heads, seq_len]
+  i32 batch, seq_len, q_heads, kv_heads;
+  float softmax_scale_log2;  // log2(e) / sqrt(head_dim)
+  float gate_half_scale;     // 0.5 / sqrt(gate_dim): sigmoid(x) = 0.5 + 0.5 tanh(x / 2)
+  u64 padding[4];
+};
+static_assert(sizeof(GatedForwardSm90aParams) == 832);
+#ifndef __CUDACC_RTC__  // which has no __builtin_offsetof
+static_assert(__builtin_offsetof(GatedForwardSm90aParams, o) == 640);
+static_assert(__builtin_offsetof(GatedForwardSm90aParams, stats) == 768);
+static_assert(__builtin_offsetof(GatedForwardSm90aParams, softmax_scale_log2) == 792);
+#endif
+
+// Both backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it).
+// Their maps differ in the rows of a box.
+struct GatedBackwardSm90aParams {
+  TensorMap q, k, v, qg, kg, dout;
+  TensorMap dq, dqg, dk, dv, dkg;
+  Dense o, dout_rows;     // what delta is made of, read row by row; dout_rows is the array of the map dout
+  const RowStats* stats;  // [batch, q_heads, seq_len]
+  float* delta;           // [batch, q_heads, seq_len]: sum_d dout * o
+  i32 batch, seq_len, q_heads, kv_heads;
+  float softmax_scale_log2, gate_half_scale;
+  float softmax_scale, gate_scale;  // 1 / sqrt(head_dim), 1 / sqrt(gate_dim)
+  u64 padding[2];
+};
+static_assert(sizeof(GatedBackwardSm90aParams) == 1536);
+#ifndef __CUDACC_RTC__  // which has no __builtin_offsetof
+static_assert(__builtin_offsetof(GatedBackwardSm90aParams, dq) == 768);
+static_assert(__builtin_offsetof(GatedBackwardSm90aParams, stats) == 1472);
+static_assert(__builtin_offsetof(GatedBackwardSm90aParams, softmax_scale_log2) == 1504);
+#endif
+
+}  // namespace stratum::abi
