@@ -1,0 +1,76 @@
+// The online softmax of an accumulator's rows, and the gate, for tiles of scores in wgmma's layout.
+//
+// Exponentials are exp2(s c - M) with one fused multiply-add, M = max c rounded. What M's rounding adds, 2^d, is the same
+// for all of a row and goes away when the output is divided by the sum. It is small while |M| is: beyond kLargest scores
+// are reduced by their maximum first, so that logits of any size are right.
+#pragma once
+
+#include "device/math.h"
+
+namespace stratum::gated::sm90a {
+
+// The rounding of M is then 2^-13 at most, and changes weights by less than their 16-bit rounding does.
+inline constexpr float kLargestOffset = 4096.f;
+
+// A thread's two rows, r and r + 8 of sixteen: elements 4 i, 4 i + 1 and 4 i + 2, 4 i + 3 of an accumulator.
+struct RowSoftmax {
+  float max[2] = {-kInfinity, -kInfinity};  // of q.k, unscaled
+  float offset[2] = {0.f, 0.f};             // what scaled scores are reduced by
+  float sum[2] = {0.f, 0.f};                // over this thread's columns
+
+  // Takes in the scores of a tile; gives the factors by which the rows' outputs so far are to be rescaled.
+  template <int kCount>
+  __device__ __forceinline__ void raise(float (&rescale)[2], float (&s)[kCount], float scale_log2) {
+    float base[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float even = max[r], odd = s[2 * r + 1];
+#pragma unroll
+      for (int i = 0; i < kCount / 4; ++i) {
+        even = fmaxf(even, s[4 * i + 2 * r]);
+        if (i > 0) odd = fmaxf(odd, s[4 * i + 2 * r + 1]);
+      }
+      const float largest = quad_max(fmaxf(even, odd));
+      base[r] = largest == -kInfinity ? 0.f : largest;  // a row that sees none of these keys
+      rescale[r] = fast_exp2((max[r] - base[r]) * scale_log2);
+      offset[r] = base[r] * scale_log2;
+      max[r] = largest;
+      sum[r] *= rescale[r];
+    }
+    const bool large = fmaxf(fabsf(offset[0]), fabsf(offset[1])) > kLargestOffset;
+    if (__any_sync(0xffffffffu, large)) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) s[i] -= base[i / 2 % 2];
+      offset[0] = offset[1] = 0.f;
+    }
+  }
+
+  // Turns scores into twice the gated weights, 2 p sigmoid(t); `half_t` is half the gate's score.
+  template <int kCount>
+  __device__ __forceinline__ void weigh(float (&s)[kCount], const float (&half_t)[kCount], float scale_log2) {
+    float part[2] = {0.f, 0.f};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const float p = fast_exp2(fmaf(s[i], scale_log2, -offset[i / 2 % 2]));
+      part[i / 2 % 2] += p;
+      s[i] = fmaf(p, fast_tanh(half_t[i]), p);
+    }
+    sum[0] += part[0];
+    sum[1] += part[1];
+  }
+};
+
+// Hides what the causal mask hides from this thread's rows: its element 0 is key `first_key` and query row `row`.
+template <int kCount>
+STRATUM_DEVICE void mask_scores(float (&s)[kCount], int first_key, int row) {
+  const int last = row - first_key;
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (8 * i + e % 2 > last + e / 2 * 8) s[4 * i + e] = -kInfinity;
+    }
+  }
+}
+
+}  // namespace stratum::gated::sm90a
