@@ -79,10 +79,9 @@ struct ForwardConsumer {
     together();
   }
 
-  // Weights, packed as the A operand of the next product.
-  __device__ __forceinline__ void pack(u32 (&w)[N / 16][4], const float (&s)[N / 2]) const {
+  STRATUM_DEVICE void gate(float (&t)[N / 2]) {
 #pragma unroll
-    for (int i = 0; i < N / 4; ++i) w[i / 4][i % 4] = Element::pack(s[2 * i], s[2 * i + 1]);
+    for (int i = 0; i < N / 2; ++i) t[i] = fast_tanh(t[i]);
   }
 
   // The last key tile: nothing to overlap with yet.
@@ -97,9 +96,9 @@ struct ForwardConsumer {
     hold(t);
     release_keys();
     mask_scores(s, key_tile * N + 2 * (lane & 3), row);
+    gate(t);
     softmax.raise(rescale, s, params.softmax_scale_log2);
-    softmax.weigh(s, t, params.softmax_scale_log2);
-    pack(w, s);
+    softmax.weigh<Element>(w, s, t, params.softmax_scale_log2);
   }
 
   // Another key tile: its scores and the output of the tile before are under way while this thread does the softmax.
@@ -115,20 +114,17 @@ struct ForwardConsumer {
     products.gate_scores(t, k.stage);
     products.output(o, w, v.stage);
     pass_turn();
-    wgmma_wait<2>();
-    hold(s);
-    if constexpr (kMasked) mask_scores(s, key_tile * N + 2 * (lane & 3), row);
-    softmax.raise(rescale, s, params.softmax_scale_log2);
     wgmma_wait<1>();
+    hold(s);
     hold(t);
     release_keys();
-    softmax.weigh(s, t, params.softmax_scale_log2);
-    hold(s);
+    gate(t);
+    if constexpr (kMasked) mask_scores(s, key_tile * N + 2 * (lane & 3), row);
+    softmax.raise(rescale, s, params.softmax_scale_log2);
     wgmma_wait<0>();
     hold(o);
-    hold(s);
     release_values();
-    pack(w, s);
+    softmax.weigh<Element>(w, s, t, params.softmax_scale_log2);
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
   }

@@ -45,15 +45,22 @@ struct RowSoftmax {
     }
   }
 
-  // Turns scores into twice the gated weights, 2 p sigmoid(t); `half_t` is half the gate's score.
-  template <int kCount>
-  __device__ __forceinline__ void weigh(float (&s)[kCount], const float (&half_t)[kCount], float scale_log2) {
+  // Turns scores into twice the gated weights, 2 p sigmoid(t), packed as the A operand of a product; `tanh_half` is
+  // tanh of half the gate's scores.
+  template <class Element, int kCount>
+  __device__ __forceinline__ void weigh(u32 (&w)[kCount / 8][4], const float (&s)[kCount],
+                                        const float (&tanh_half)[kCount], float scale_log2) {
     float part[2] = {0.f, 0.f};
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const float p = fast_exp2(fmaf(s[i], scale_log2, -offset[i / 2 % 2]));
-      part[i / 2 % 2] += p;
-      s[i] = fmaf(p, fast_tanh(half_t[i]), p);
+    for (int i = 0; i < kCount / 2; ++i) {
+      float weight[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float p = fast_exp2(fmaf(s[2 * i + j], scale_log2, -offset[i % 2]));
+        part[i % 2] += p;
+        weight[j] = fmaf(p, tanh_half[2 * i + j], p);
+      }
+      w[i / 4][i % 4] = Element::pack(weight[0], weight[1]);
     }
     sum[0] += part[0];
     sum[1] += part[1];
