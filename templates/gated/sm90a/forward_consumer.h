@@ -5,6 +5,7 @@
 #include "device/named_barrier.h"
 #include "device/store_matrix.h"
 #include "device/tma.h"
+#include "device/warpgroup_vote.h"
 #include "gated/sm90a/forward_products.h"
 #include "gated/sm90a/row_softmax.h"
 #include "gated/sm90a/tile_walk.h"
@@ -86,7 +87,7 @@ struct ForwardConsumer {
 
   // The last key tile: nothing to overlap with yet.
   __device__ __forceinline__ void first_step(int key_tile, int row, u32 (&w)[N / 16][4], RowSoftmax& softmax) {
-    float s[N / 2], t[N / 2], rescale[2];
+    float s[N / 2], t[N / 2], rescale[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     wgmma_fence();
     products.scores(s, k.stage);
@@ -98,35 +99,55 @@ struct ForwardConsumer {
     mask_scores(s, key_tile * N + 2 * (lane & 3), row);
     gate(t);
     softmax.raise(rescale, s, params.softmax_scale_log2);
-    softmax.weigh<Element>(w, s, t, params.softmax_scale_log2);
+    softmax.template weigh<Element, 0>(w, part, s, t, params.softmax_scale_log2);
+    softmax.add(part);
   }
 
   // Another key tile: its scores and the output of the tile before are under way while this thread does the softmax.
   template <bool kMasked>
   __device__ __forceinline__ void step(int key_tile, int row, float (&o)[D / 2], u32 (&w)[N / 16][4],
                                        RowSoftmax& softmax) {
-    float s[N / 2], t[N / 2], rescale[2];
+    float s[N / 2], t[N / 2], rescale[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
     take_turn();
     wgmma_fence();
-    products.scores(s, k.stage);
     products.gate_scores(t, k.stage);
+    products.scores(s, k.stage);
     products.output(o, w, v.stage);
     pass_turn();
+    wgmma_wait<2>();
+    hold(t);
+    gate(t);
+    hold(t);
     wgmma_wait<1>();
     hold(s);
-    hold(t);
-    release_keys();
-    gate(t);
-    if constexpr (kMasked) mask_scores(s, key_tile * N + 2 * (lane & 3), row);
-    softmax.raise(rescale, s, params.softmax_scale_log2);
+    if constexpr (kMasked) {
+      mask_scores(s, key_tile * N + 2 * (lane & 3), row);
+      softmax.raise(rescale, s, params.softmax_scale_log2);
+    }
     wgmma_wait<0>();
     hold(o);
     release_values();
-    softmax.weigh<Element>(w, s, t, params.softmax_scale_log2);
+    softmax.template weigh<Element, Tile::poly>(w, part, s, t, params.softmax_scale_log2);
+    if constexpr (kMasked) {
 #pragma unroll
-    for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
+      for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
+    } else if (named_barrier_any<128>(1 + consumer, softmax.outgrown(part))) {
+      wgmma_fence();
+      products.gate_scores(t, k.stage);
+      products.scores(s, k.stage);
+      wgmma_wait<0>();
+      hold(t);
+      hold(s);
+      gate(t);
+      softmax.raise(rescale, s, params.softmax_scale_log2);
+      softmax.template weigh<Element, 0>(w, part, s, t, params.softmax_scale_log2);
+#pragma unroll
+      for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
+    }
+    release_keys();
+    softmax.add(part);
   }
 
   // A key tile behind all of these rows.

@@ -12,11 +12,22 @@ namespace stratum::gated::sm90a {
 // The rounding of M is then 2^-13 at most, and changes weights by less than their 16-bit rounding does.
 inline constexpr float kLargestOffset = 4096.f;
 
+STRATUM_DEVICE float polynomial_exp2(float x) {
+  x = fmaxf(x, -126.f);
+  const float shifted = x + 12582912.f;
+  const float f = x - (shifted - 12582912.f);
+  float p = fmaf(0.055171669074864024f, f, 0.24261112219433098f);
+  p = fmaf(p, f, 0.6932609854573362f);
+  p = fmaf(p, f, 0.9999280735404955f);
+  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+}
+
 // A thread's two rows, r and r + 8 of sixteen: elements 4 i, 4 i + 1 and 4 i + 2, 4 i + 3 of an accumulator.
 struct RowSoftmax {
   float max[2] = {-kInfinity, -kInfinity};  // of q.k, unscaled
   float offset[2] = {0.f, 0.f};             // what scaled scores are reduced by
   float sum[2] = {0.f, 0.f};                // over this thread's columns
+  bool large = false;
 
   // Takes in the scores of a tile; gives the factors by which the rows' outputs so far are to be rescaled.
   template <int kCount>
@@ -37,8 +48,8 @@ struct RowSoftmax {
       max[r] = largest;
       sum[r] *= rescale[r];
     }
-    const bool large = fmaxf(fabsf(offset[0]), fabsf(offset[1])) > kLargestOffset;
-    if (__any_sync(0xffffffffu, large)) {
+    large = __any_sync(0xffffffffu, fmaxf(fabsf(offset[0]), fabsf(offset[1])) > kLargestOffset);
+    if (large) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) s[i] -= base[i / 2 % 2];
       offset[0] = offset[1] = 0.f;
@@ -46,24 +57,31 @@ struct RowSoftmax {
   }
 
   // Turns scores into twice the gated weights, 2 p sigmoid(t), packed as the A operand of a product; `tanh_half` is
-  // tanh of half the gate's scores.
-  template <class Element, int kCount>
-  __device__ __forceinline__ void weigh(u32 (&w)[kCount / 8][4], const float (&s)[kCount],
-                                        const float (&tanh_half)[kCount], float scale_log2) {
-    float part[2] = {0.f, 0.f};
+  // tanh of half the gate's scores. `part` becomes the sums of p.
+  template <class Element, int kPoly, int kCount>
+  __device__ __forceinline__ void weigh(u32 (&w)[kCount / 8][4], float (&part)[2], const float (&s)[kCount],
+                                        const float (&tanh_half)[kCount], float scale_log2) const {
+    part[0] = part[1] = 0.f;
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) {
       float weight[2];
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const float p = fast_exp2(fmaf(s[2 * i + j], scale_log2, -offset[i % 2]));
+        const float x = fmaf(s[2 * i + j], scale_log2, -offset[i % 2]);
+        const float p = (i / 2 * 2 + j) % 8 < kPoly ? polynomial_exp2(x) : fast_exp2(x);
         part[i % 2] += p;
         weight[j] = fmaf(p, tanh_half[2 * i + j], p);
       }
       w[i / 4][i % 4] = Element::pack(weight[0], weight[1]);
     }
+  }
+  __device__ __forceinline__ void add(const float (&part)[2]) {
     sum[0] += part[0];
     sum[1] += part[1];
+  }
+  // Whether a row's scores are so far above its maximum so far that it has to be raised.
+  __device__ __forceinline__ bool outgrown(const float (&part)[2]) const {
+    return !(fmaxf(part[0], part[1]) < 16384.f) || large;
   }
 };
 
