@@ -9,8 +9,9 @@
 //            backward_dq, keys in backward_dkv) and for outputs, the plan's tile_n on the side that is streamed
 //   swizzle  128 bytes for boxes of 64 columns, 64 bytes for boxes of 32
 //
-// Rows past the end are read as zeros and not written. Grid: x only, persistent; a CTA walks the tiles in steps of the
-// grid. The statistics are those of the portable kernels (gated.h): any forward serves any backward.
+// Rows past the end are read as zeros and not written. Grid: x only, persistent, whole clusters; a CTA walks the tiles
+// in steps of the grid, and neither their number nor a step past the last one leaves 31 bits. The statistics are those
+// of the portable kernels (gated.h): any forward serves any backward, and either family's delta its backward_dkv.
 #pragma once
 
 #include "abi/gated.h"
@@ -35,7 +36,7 @@ static_assert(__builtin_offsetof(GatedForwardSm90aParams, softmax_scale_log2) ==
 #endif
 
 // Both backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it).
-// Their maps differ in the rows of a box.
+// Their maps differ in the rows of a box, and a kernel gets only the maps of its own outputs; the others are zeros.
 struct GatedBackwardSm90aParams {
   TensorMap q, k, v, qg, kg, dout;
   TensorMap dq, dqg, dk, dv, dkg;
