@@ -1,9 +1,9 @@
 // Tensor maps of a call's arrays [batch, token, head, dim], in the one form that templates/abi/gated_sm90a.h describes.
 //
 // Maps are encoded for each launch, straight into its parameters, and not kept. Encoding checks and packs some hundred
-// bytes: about 0.1 us on the emulator's CPU, beside 0.03 us to look a map up by address, strides, extents and box. Over the
-// 17 maps of a backward a cache would save about a microsecond of the host's time, for which it would need a bound and a
-// choice of what to drop, since a training step's arrays move.
+// bytes: about 0.1 us on the emulator's CPU, beside 0.03 us to look a map up by address, strides, extents and box. Over
+// the 17 maps of a backward a cache would save about a microsecond of the host's time, for which it would need a bound
+// and a choice of what to drop, since a training step's arrays move.
 #pragma once
 
 #include <cstdint>

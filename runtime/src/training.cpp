@@ -1,6 +1,7 @@
 #include "training.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "error.h"
 #include "observer.h"
@@ -23,6 +24,11 @@ void check_size(int64_t batch, int64_t seq_len, int32_t q_heads) {
     fail(STRATUM_SHAPE_ERROR, "batch", "expected at most {} with {} heads of {} tokens, got {}",
          std::min(kMaxGridX, kMaxRows / std::max<int64_t>(seq_len, 1)) / q_heads, q_heads, seq_len, batch);
   }
+}
+
+// Queues a kernel with whichever parameters it takes.
+void queue(const LoadedKernel& kernel, Grid blocks, cuda::Stream stream, const auto& params) {
+  std::visit([&](const auto& one) { launch(kernel, blocks, stream, one); }, params);
 }
 
 }  // namespace
@@ -91,11 +97,7 @@ void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream
   const LoadedKernel& forward =
       kernel(Operation::kForward, size, {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.o});
   const Grid blocks = grid(forward, size, config_.q_heads);
-  if (forward.tile.has_tensor_maps()) {
-    launch(forward, blocks, stream, forward_sm90a_params(arrays, stats, problem(size), forward.tile.box_rows));
-  } else {
-    launch(forward, blocks, stream, forward_params(arrays, stats, problem(size)));
-  }
+  queue(forward, blocks, stream, forward_params(forward.tile, arrays, stats, problem(size)));
 }
 
 void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t delta, cuda::Stream stream) const {
@@ -132,15 +134,11 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
              {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.dout, arrays.dk, arrays.dv, arrays.dkg});
   const Grid dq_grid = grid(dq, size, config_.q_heads);
   const Grid dkv_grid = grid(dkv, size, config_.kv_heads);
-  const auto launch_one = [&](const LoadedKernel& kernel, Grid blocks, auto sm90a_params) {
-    if (kernel.tile.has_tensor_maps()) {
-      launch(kernel, blocks, stream, sm90a_params(arrays, stats, delta, problem(size), kernel.tile.box_rows));
-    } else {
-      launch(kernel, blocks, stream, backward_params(arrays, stats, delta, problem(size)));
-    }
-  };
-  launch_one(dq, dq_grid, backward_dq_sm90a_params);  // also writes delta, which dkv reads
-  launch_one(dkv, dkv_grid, backward_dkv_sm90a_params);
+  // All that may fail before the first launch: a call does all of its work or none.
+  const BackwardParams dq_params = backward_dq_params(dq.tile, arrays, stats, delta, problem(size));
+  const BackwardParams dkv_params = backward_dkv_params(dkv.tile, arrays, stats, delta, problem(size));
+  queue(dq, dq_grid, stream, dq_params);  // also writes delta, which dkv reads
+  queue(dkv, dkv_grid, stream, dkv_params);
 }
 
 }  // namespace stratum

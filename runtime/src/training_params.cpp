@@ -42,23 +42,25 @@ abi::GatedBackwardSm90aParams backward_sm90a_inputs(const BackwardArrays& arrays
   return params;
 }
 
-}  // namespace
-
-abi::GatedForwardParams forward_params(const ForwardArrays& arrays, uint64_t stats, const Problem& problem) {
-  abi::GatedForwardParams params{};
-  params.q = dense(*arrays.q);
-  params.k = dense(*arrays.k);
-  params.v = dense(*arrays.v);
-  params.qg = dense(*arrays.qg);
-  params.kg = dense(*arrays.kg);
-  params.o = dense(*arrays.o);
-  params.stats = reinterpret_cast<abi::RowStats*>(stats);
-  set_problem(params, problem);
+abi::GatedBackwardSm90aParams dq_sm90a(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                       const Problem& problem, int32_t box_rows) {
+  auto params = backward_sm90a_inputs(arrays, stats, delta, problem, kOwnedBoxRows, box_rows);
+  params.dq = tensor_map(*arrays.dq, kOwnedBoxRows);
+  params.dqg = tensor_map(*arrays.dqg, kOwnedBoxRows);
   return params;
 }
 
-abi::GatedBackwardParams backward_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                         const Problem& problem) {
+abi::GatedBackwardSm90aParams dkv_sm90a(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                        const Problem& problem, int32_t box_rows) {
+  auto params = backward_sm90a_inputs(arrays, stats, delta, problem, box_rows, kOwnedBoxRows);
+  params.dk = tensor_map(*arrays.dk, kOwnedBoxRows);
+  params.dv = tensor_map(*arrays.dv, kOwnedBoxRows);
+  params.dkg = tensor_map(*arrays.dkg, kOwnedBoxRows);
+  return params;
+}
+
+abi::GatedBackwardParams backward_portable(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                           const Problem& problem) {
   abi::GatedBackwardParams params{};
   params.q = dense(*arrays.q);
   params.k = dense(*arrays.k);
@@ -76,8 +78,8 @@ abi::GatedBackwardParams backward_params(const BackwardArrays& arrays, uint64_t 
   return params;
 }
 
-abi::GatedForwardSm90aParams forward_sm90a_params(const ForwardArrays& arrays, uint64_t stats, const Problem& problem,
-                                                  int32_t box_rows) {
+abi::GatedForwardSm90aParams forward_sm90a(const ForwardArrays& arrays, uint64_t stats, const Problem& problem,
+                                           int32_t box_rows) {
   abi::GatedForwardSm90aParams params{};
   params.q = tensor_map(*arrays.q, kOwnedBoxRows);
   params.k = tensor_map(*arrays.k, box_rows);
@@ -90,21 +92,37 @@ abi::GatedForwardSm90aParams forward_sm90a_params(const ForwardArrays& arrays, u
   return params;
 }
 
-abi::GatedBackwardSm90aParams backward_dq_sm90a_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                                       const Problem& problem, int32_t box_rows) {
-  auto params = backward_sm90a_inputs(arrays, stats, delta, problem, kOwnedBoxRows, box_rows);
-  params.dq = tensor_map(*arrays.dq, kOwnedBoxRows);
-  params.dqg = tensor_map(*arrays.dqg, kOwnedBoxRows);
+abi::GatedForwardParams forward_portable(const ForwardArrays& arrays, uint64_t stats, const Problem& problem) {
+  abi::GatedForwardParams params{};
+  params.q = dense(*arrays.q);
+  params.k = dense(*arrays.k);
+  params.v = dense(*arrays.v);
+  params.qg = dense(*arrays.qg);
+  params.kg = dense(*arrays.kg);
+  params.o = dense(*arrays.o);
+  params.stats = reinterpret_cast<abi::RowStats*>(stats);
+  set_problem(params, problem);
   return params;
 }
 
-abi::GatedBackwardSm90aParams backward_dkv_sm90a_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                                        const Problem& problem, int32_t box_rows) {
-  auto params = backward_sm90a_inputs(arrays, stats, delta, problem, box_rows, kOwnedBoxRows);
-  params.dk = tensor_map(*arrays.dk, kOwnedBoxRows);
-  params.dv = tensor_map(*arrays.dv, kOwnedBoxRows);
-  params.dkg = tensor_map(*arrays.dkg, kOwnedBoxRows);
-  return params;
+}  // namespace
+
+ForwardParams forward_params(const KernelTile& tile, const ForwardArrays& arrays, uint64_t stats,
+                             const Problem& problem) {
+  if (tile.has_tensor_maps()) return forward_sm90a(arrays, stats, problem, tile.box_rows);
+  return forward_portable(arrays, stats, problem);
+}
+
+BackwardParams backward_dq_params(const KernelTile& tile, const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                  const Problem& problem) {
+  if (tile.has_tensor_maps()) return dq_sm90a(arrays, stats, delta, problem, tile.box_rows);
+  return backward_portable(arrays, stats, delta, problem);
+}
+
+BackwardParams backward_dkv_params(const KernelTile& tile, const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                   const Problem& problem) {
+  if (tile.has_tensor_maps()) return dkv_sm90a(arrays, stats, delta, problem, tile.box_rows);
+  return backward_portable(arrays, stats, delta, problem);
 }
 
 }  // namespace stratum

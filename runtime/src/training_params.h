@@ -1,11 +1,13 @@
-// The parameter structs of the training kernels, out of a call's arrays: the portable kernels' of strided arrays, and
+// The parameter structs of the training kernels, out of a call's arrays: the portable kernels', of strided arrays, or
 // those with tensor maps, whose arrays must be describable (tensor_map.h).
 #pragma once
 
 #include <cstdint>
+#include <variant>
 
 #include "abi/gated.h"
 #include "abi/gated_sm90a.h"
+#include "operations.h"
 #include "scales.h"
 #include "stratum.h"
 
@@ -26,16 +28,15 @@ struct Problem {
   Scales scales;
 };
 
-abi::GatedForwardParams forward_params(const ForwardArrays& arrays, uint64_t stats, const Problem& problem);
-abi::GatedBackwardParams backward_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                         const Problem& problem);
+using ForwardParams = std::variant<abi::GatedForwardParams, abi::GatedForwardSm90aParams>;
+using BackwardParams = std::variant<abi::GatedBackwardParams, abi::GatedBackwardSm90aParams>;
 
-// `box_rows`: the rows of the kernel's boxes on the side that it streams. Throw Error (DRIVER_ERROR).
-abi::GatedForwardSm90aParams forward_sm90a_params(const ForwardArrays& arrays, uint64_t stats, const Problem& problem,
-                                                  int32_t box_rows);
-abi::GatedBackwardSm90aParams backward_dq_sm90a_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                                       const Problem& problem, int32_t box_rows);
-abi::GatedBackwardSm90aParams backward_dkv_sm90a_params(const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
-                                                        const Problem& problem, int32_t box_rows);
+// The parameters that a kernel of that tile takes. Throw Error (DRIVER_ERROR) if the driver refuses a tensor map.
+ForwardParams forward_params(const KernelTile& tile, const ForwardArrays& arrays, uint64_t stats,
+                             const Problem& problem);
+BackwardParams backward_dq_params(const KernelTile& tile, const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                  const Problem& problem);
+BackwardParams backward_dkv_params(const KernelTile& tile, const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
+                                   const Problem& problem);
 
 }  // namespace stratum
