@@ -89,7 +89,7 @@ KernelTile kernel_tile(Operation operation, const ManifestKernel& row) {
   if (expected.rows_field != nullptr) tile.rows = tile_field(row, expected.rows_field, INT32_MAX);
   if (has_maps) {
     tile.box_rows = tile_field(row, "tile_n", kMaxBoxRows);
-    tile.blocks_per_sm = tile_field(row, "blocks_per_sm", INT16_MAX);
+    tile.blocks_per_sm = row.tile.contains("blocks_per_sm") ? tile_field(row, "blocks_per_sm", INT16_MAX) : 1;
   }
   return tile;
 }

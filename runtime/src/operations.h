@@ -37,7 +37,7 @@ struct KernelTile {
   int32_t rows = 0;  // query or key rows (tile_m), or tokens (append), that a block covers; else 0
   // Of a kernel whose parameters have tensor maps, else 0.
   int32_t box_rows = 0;       // rows of a box on the streamed side (tile_n)
-  int32_t blocks_per_sm = 0;  // blocks of its persistent grid on a multiprocessor
+  int32_t blocks_per_sm = 0;  // blocks of its persistent grid on a multiprocessor; 1 where the tile doesn't say
 
   bool has_tensor_maps() const { return box_rows != 0; }
 };

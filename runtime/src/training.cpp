@@ -72,9 +72,9 @@ Grid Training::grid(const LoadedKernel& kernel, Size size, int32_t heads) const 
          most, tile, size.batch, heads, tiles);
   }
   if (!persistent) return {.x = static_cast<uint64_t>(tiles * rows)};
-  const int64_t cluster = kernel.row.cluster;
-  const int64_t wanted = (tiles * rows + cluster - 1) / cluster;
-  return {.x = static_cast<uint64_t>(std::min(wanted, std::max<int64_t>(resident / cluster, 1)) * cluster)};
+  // A cluster's blocks share a tile.
+  const int64_t clusters = std::min(tiles * rows, std::max<int64_t>(resident / kernel.row.cluster, 1));
+  return {.x = static_cast<uint64_t>(clusters * kernel.row.cluster)};
 }
 
 Problem Training::problem(Size size) const {

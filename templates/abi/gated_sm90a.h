@@ -9,9 +9,12 @@
 //            backward_dq, keys in backward_dkv) and for outputs, the plan's tile_n on the side that is streamed
 //   swizzle  128 bytes for boxes of 64 columns, 64 bytes for boxes of 32
 //
-// Rows past the end are read as zeros and not written. Grid: x only, persistent, whole clusters; a CTA walks the tiles
-// in steps of the grid, and neither their number nor a step past the last one leaves 31 bits. The statistics are those
-// of the portable kernels (gated.h): any forward serves any backward, and either family's delta its backward_dkv.
+// Rows past the end are read as zeros and not written.
+//
+// Grid: x only, persistent: as many clusters as there are tiles, or as the device holds blocks of them. The blocks of a
+// cluster share a tile; each cluster walks the tiles in steps of their number. The tiles, and one more step, are less
+// than 2^31. The statistics are those of the portable kernels (gated.h): any forward serves any backward, and either
+// family's backward_dq, with its delta, either's backward_dkv.
 #pragma once
 
 #include "abi/gated.h"

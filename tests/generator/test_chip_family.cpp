@@ -66,7 +66,7 @@ TEST_CASE("chip family: what the runtime reads of a training kernel's tile, ever
   REQUIRE(family.operations.size() == 3);
   for (const auto& [name, operation] : family.operations) {
     CAPTURE(name);
-    for (const char* field : {"tile_m", "tile_n", "blocks_per_sm"}) CHECK(operation.tile.contains(field));
+    for (const char* field : {"tile_m", "tile_n"}) CHECK(operation.tile.contains(field));
     CHECK(operation.tile.at("tile_n").max.value_or(0) <= 256);  // rows of a tensor map's box
   }
 }

@@ -170,7 +170,7 @@ TEST_CASE("Tensor maps: backward's parameters, each kernel's boxes and outputs")
 TEST_CASE("Tensor maps: a persistent grid has what the device holds, in whole clusters") {
   const LeakCheck leaks;
   auto rows = tensor_map_rows("bfloat16", 64, 32);
-  rows[1].tile["blocks_per_sm"] = 1;
+  rows[1].tile.erase("blocks_per_sm");  // one
   rows[1].cluster = 2;
   rows[2].cluster = 16;
   const Pack pack(rows);
@@ -182,12 +182,12 @@ TEST_CASE("Tensor maps: a persistent grid has what the device holds, in whole cl
     return std::array{int64_t{launch(0).grid[0]}, int64_t{launch(1).grid[0]}, int64_t{launch(2).grid[0]}};
   };
   // Tiles: batch, heads (8, and 2 of keys), ceil(seq_len / 128).
-  CHECK(grids(1, 128) == std::array<int64_t, 3>{8, 8, 16});
-  CHECK(grids(3, 129) == std::array<int64_t, 3>{48, 48, 16});
-  CHECK(grids(9, 257) == std::array<int64_t, 3>{216, kMultiprocessors, 64});
-  CHECK(grids(40, 200) == std::array<int64_t, 3>{2 * kMultiprocessors, kMultiprocessors, 160});
+  CHECK(grids(1, 128) == std::array<int64_t, 3>{8, 16, 2 * 16});
+  CHECK(grids(3, 129) == std::array<int64_t, 3>{48, 96, 12 * 16});
+  CHECK(grids(9, 257) == std::array<int64_t, 3>{216, kMultiprocessors, 16 * 16});
+  CHECK(grids(40, 200) == std::array<int64_t, 3>{2 * kMultiprocessors, kMultiprocessors, 16 * 16});
   // More than 65,535 batches times heads are tiles like any others.
-  CHECK(grids(8193, 1) == std::array<int64_t, 3>{2 * kMultiprocessors, kMultiprocessors, 256});
+  CHECK(grids(8193, 1) == std::array<int64_t, 3>{2 * kMultiprocessors, kMultiprocessors, 16 * 16});
 }
 
 TEST_CASE("Tensor maps: an axis of extent 1 may have any stride") {
@@ -361,7 +361,7 @@ TEST_CASE("Tensor maps: packs whose kernels this library cannot serve") {
   const std::string kernel = "kernel " + with_maps[0].name;
   CHECK(changed([](auto& row) { row.tile["tile_n"] = 264; }) ==
         kernel + ": its tile in the manifest has no tile_n from 1 to 256");
-  CHECK(changed([](auto& row) { row.tile.erase("blocks_per_sm"); }) ==
+  CHECK(changed([](auto& row) { row.tile["blocks_per_sm"] = 0; }) ==
         kernel + ": its tile in the manifest has no blocks_per_sm from 1 to 32767");
   CHECK(changed([](auto& row) { row.params.bytes = 768; }) ==
         kernel +
