@@ -18,17 +18,22 @@ from tools.sweep.pack import read_manifest, write_manifest
 from .publish import publish
 
 
-def copy_without(arch: str, submission: Path, out: Path) -> None:
-    """Copies a folder to `out`, whole or not at all, without the kernels of `arch`, of which there may be none."""
-    manifest = read_manifest(submission / "cubins")
+def copy_pack_without(arch: str, pack: Path, out: Path) -> None:
+    """Fills an empty folder with the pack's kernels but those of `arch`, of which there may be none."""
+    manifest = read_manifest(pack)
     kept = [row for row in manifest["kernels"] if row["key"]["arch"] != arch]
+    for row in kept:
+        for form in ("cubin", "ptx"):
+            shutil.copyfile(pack / row[form]["file"], out / row[form]["file"])
+    write_manifest(out, manifest["toolchain"], kept)
+
+
+def copy_without(arch: str, submission: Path, out: Path) -> None:
+    """Copies an assembled folder to `out`, whole or not at all, without the kernels of `arch`."""
     with publish(out) as folder:
         shutil.copytree(submission, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("cubins", "__pycache__"))
         (folder / "cubins").mkdir()
-        for row in kept:
-            for form in ("cubin", "ptx"):
-                shutil.copyfile(submission / "cubins" / row[form]["file"], folder / "cubins" / row[form]["file"])
-        write_manifest(folder / "cubins", manifest["toolchain"], kept)
+        copy_pack_without(arch, submission / "cubins", folder / "cubins")
 
 
 def main() -> int:
