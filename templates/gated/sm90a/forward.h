@@ -10,11 +10,11 @@
 //                             max, p = exp2(S c - M), W = p + p tanh T     meanwhile, as S, then T arrive
 //                             O *= rescale                                 when O has arrived
 //
-// Key tiles are taken from the diagonal to the first: only the first steps need the mask. Consumers take turns in issuing
-// products, so that one's softmax runs under another's products; without turns they run in step, and the tensor cores idle
-// while all of them exponentiate. A row's bits depend on its own position and data alone: key tiles sit at absolute
-// multiples of tile_n and are taken in one order; tiles that lie behind all of a warpgroup's rows are skipped, those that
-// hide a row wholly leave its state as it is.
+// Key tiles are taken from the diagonal to the first: only the first steps need the mask. Consumers take turns in
+// issuing products, so that one's softmax runs under another's products; without turns they run in step, and the tensor
+// cores idle while all of them exponentiate. A row's bits depend on its own position and data alone: key tiles sit at
+// absolute multiples of tile_n and are taken in one order; tiles that lie behind all of a warpgroup's rows are skipped,
+// those that hide a row wholly leave its state as it is.
 //
 // Registers of a consumer thread (D 128, R 64, tile_n 112): O 64, S 56, T 56, W 28, of 240. Tensor cores need
 // (2 D + R) tile_n 64 * 2 / 4096 cycles for a step of one consumer, 1120 here; MUFU 2 * tile_n * 64 / 16 = 896.
@@ -26,8 +26,8 @@
 
 namespace stratum::gated::sm90a {
 
-// Grid: any number of blocks, which share the query tiles out (tile_walk.h). Block: a warpgroup for the producer, then the
-// consumers.
+// Grid: any number of blocks, which share the query tiles out (tile_walk.h). Block: a warpgroup for the producer, then
+// the consumers.
 template <class Tile>
 STRATUM_DEVICE void forward(const abi::GatedForwardSm90aParams& params) {
   extern __shared__ __align__(1024) u8 shared_memory[];

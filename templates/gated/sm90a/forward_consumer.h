@@ -80,34 +80,35 @@ struct ForwardConsumer {
     together();
   }
 
-  STRATUM_DEVICE void gate(float (&t)[N / 2]) {
+  STRATUM_DEVICE void scale_rows(float (&o)[D / 2], const float (&factor)[2]) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) t[i] = fast_tanh(t[i]);
+    for (int i = 0; i < D / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
   // The last key tile: nothing to overlap with yet.
   __device__ __forceinline__ void first_step(int key_tile, int row, u32 (&w)[N / 16][4], RowSoftmax& softmax) {
-    float s[N / 2], t[N / 2], rescale[2], part[2];
+    float s[N / 2], t[N / 2], rescale[2], offset[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     wgmma_fence();
-    products.scores(s, k.stage);
     products.gate_scores(t, k.stage);
+    products.scores(s, k.stage);
     wgmma_wait<0>();
-    hold(s);
     hold(t);
+    hold(s);
     release_keys();
     mask_scores(s, key_tile * N + 2 * (lane & 3), row);
-    gate(t);
-    softmax.raise(rescale, s, params.softmax_scale_log2);
-    softmax.template weigh<Element, 0>(w, part, s, t, params.softmax_scale_log2);
+    softmax.raise({true, true}, rescale, offset, s, params.softmax_scale_log2);
+    RowSoftmax::weigh<Element>(w, part, s, t, offset, params.softmax_scale_log2);
     softmax.add(part);
   }
 
-  // Another key tile: its scores and the output of the tile before are under way while this thread does the softmax.
+  // Another key tile: its scores and the output of the tile before are under way while this thread does the gate, then
+  // the softmax.
   template <bool kMasked>
   __device__ __forceinline__ void step(int key_tile, int row, float (&o)[D / 2], u32 (&w)[N / 16][4],
                                        RowSoftmax& softmax) {
-    float s[N / 2], t[N / 2], rescale[2], part[2];
+    const float scale = params.softmax_scale_log2;
+    float s[N / 2], t[N / 2], rescale[2], offset[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
     take_turn();
@@ -116,38 +117,45 @@ struct ForwardConsumer {
     products.scores(s, k.stage);
     products.output(o, w, v.stage);
     pass_turn();
-    wgmma_wait<2>();
-    hold(t);
-    gate(t);
-    hold(t);
     wgmma_wait<1>();
+    hold(t);
     hold(s);
     if constexpr (kMasked) {
       mask_scores(s, key_tile * N + 2 * (lane & 3), row);
-      softmax.raise(rescale, s, params.softmax_scale_log2);
+      softmax.raise({true, true}, rescale, offset, s, scale);
+    } else {
+      softmax.offsets(offset, scale);
     }
     wgmma_wait<0>();
     hold(o);
     release_values();
-    softmax.template weigh<Element, Tile::poly>(w, part, s, t, params.softmax_scale_log2);
+    RowSoftmax::weigh<Element>(w, part, s, t, offset, scale);
     if constexpr (kMasked) {
-#pragma unroll
-      for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
-    } else if (named_barrier_any<128>(1 + consumer, softmax.outgrown(part))) {
-      wgmma_fence();
-      products.gate_scores(t, k.stage);
-      products.scores(s, k.stage);
-      wgmma_wait<0>();
-      hold(t);
-      hold(s);
-      gate(t);
-      softmax.raise(rescale, s, params.softmax_scale_log2);
-      softmax.template weigh<Element, 0>(w, part, s, t, params.softmax_scale_log2);
-#pragma unroll
-      for (int i = 0; i < D / 2; ++i) o[i] *= rescale[i / 2 % 2];
+      scale_rows(o, rescale);
+    } else {
+      bool again[2];
+      RowSoftmax::outgrown(again, part, offset);
+      if (named_barrier_any<128>(1 + consumer, again[0] || again[1])) {
+        again[0] = quad_any(again[0]);
+        again[1] = quad_any(again[1]);
+        step_again(t, s);
+        softmax.raise(again, rescale, offset, s, scale);
+        RowSoftmax::weigh<Element>(w, part, s, t, offset, scale);
+        scale_rows(o, rescale);
+      }
     }
     release_keys();
     softmax.add(part);
+  }
+
+  // The scores of the tile once more, which `weigh` has used up.
+  __device__ __forceinline__ void step_again(float (&t)[N / 2], float (&s)[N / 2]) const {
+    wgmma_fence();
+    products.gate_scores(t, k.stage);
+    products.scores(s, k.stage);
+    wgmma_wait<0>();
+    hold(t);
+    hold(s);
   }
 
   // A key tile behind all of these rows.
@@ -174,8 +182,8 @@ struct ForwardConsumer {
       for (int j = 0; j < 4; ++j) {
         packed[j] = Element::pack(o[8 * i + 2 * j] * factor[j % 2], o[8 * i + 2 * j + 1] * factor[j % 2]);
       }
-      StoreOperand<typename Tile::Q>::store(staging + i / 4 * Tile::Q::block_bytes + Tile::Q::chunk_offset(row, i % 4 * 2 + (lane >> 4)),
-                      packed);
+      StoreOperand<typename Tile::Q>::store(
+          staging + i / 4 * Tile::Q::block_bytes + Tile::Q::chunk_offset(row, i % 4 * 2 + (lane >> 4)), packed);
     }
     fence_proxy_async();
     together();
@@ -191,8 +199,7 @@ struct ForwardConsumer {
   __device__ __forceinline__ void store_stats(const QueryTile& tile, int row, const RowSoftmax& softmax,
                                               const float (&sum)[2]) const {
     if ((lane & 3) != 0) return;
-    abi::RowStats* stats =
-        params.stats + (static_cast<i64>(tile.batch) * params.q_heads + tile.head) * params.seq_len;
+    abi::RowStats* stats = params.stats + (static_cast<i64>(tile.batch) * params.q_heads + tile.head) * params.seq_len;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (row + 8 * r < params.seq_len) stats[row + 8 * r] = {softmax.max[r], fast_log2(sum[r])};

@@ -32,8 +32,8 @@ struct ForwardProducts {
     const u32 tile = v + stage * (Tile::K::bytes / 16);
 #pragma unroll
     for (int step = 0; step < Tile::tile_n / 16; ++step) {
-      Wgmma<Element, Tile::head_dim>::template rs<false, 1>(
-          o, w[step], Tile::K::descriptor(tile + Tile::K::along_rows(step)));
+      Wgmma<Element, Tile::head_dim>::template rs<false, 1>(o, w[step],
+                                                            Tile::K::descriptor(tile + Tile::K::along_rows(step)));
     }
     wgmma_commit();
   }

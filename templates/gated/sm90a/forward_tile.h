@@ -1,19 +1,18 @@
 // What a plan fixes of the forward kernel: tile shapes, and where everything lies in shared memory.
 #pragma once
 
-#include "device/swizzled_tile.h"
 #include "device/mbarrier.h"
+#include "device/swizzled_tile.h"
 
 namespace stratum::gated::sm90a {
 
 // A consumer warpgroup owns 64 query rows of the block's kTileM, and walks over key tiles of kTileN.
-template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, bool kTakeTurns, int kOrder, int kPoly>
+template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, bool kTakeTurns>
 struct ForwardTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
   static constexpr int tile_m = kTileM, tile_n = kTileN, stages = kStages;
   static constexpr bool take_turns = kTakeTurns;
-  static constexpr int order = kOrder, poly = kPoly;
   static constexpr int consumers = kTileM / 64;
   static constexpr int threads = 128 * (consumers + 1);
 

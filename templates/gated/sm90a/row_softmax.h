@@ -1,8 +1,14 @@
 // The online softmax of an accumulator's rows, and the gate, for tiles of scores in wgmma's layout.
 //
-// Exponentials are exp2(s c - M) with one fused multiply-add, M = max c rounded. What M's rounding adds, 2^d, is the same
-// for all of a row and goes away when the output is divided by the sum. It is small while |M| is: beyond kLargest scores
-// are reduced by their maximum first, so that logits of any size are right.
+// The maximum is only looked for where it matters. A row's first tile sets it; from then on exponentials are taken with
+// the maximum there is, and a tile is done again with a new one if its sum says that the row has outgrown it. So most
+// tiles need no maximum, no exchange between lanes, and no rescaling of the output: a quarter of the instructions of
+// the usual rule. Exponentials stay below kOutgrown, which both 16-bit types hold twice, and sums of them are exact
+// enough: dividing by the sum in the end takes the common factor away.
+//
+// Exponentials are exp2(s c - M) with one fused multiply-add, M = max c rounded. What M's rounding adds, 2^d, is the
+// same for all of a row and goes away as well. It is small while |M| is: beyond kLargestOffset scores are reduced by
+// their maximum first, so that logits of any size are right.
 #pragma once
 
 #include "device/math.h"
@@ -11,27 +17,25 @@ namespace stratum::gated::sm90a {
 
 // The rounding of M is then 2^-13 at most, and changes weights by less than their 16-bit rounding does.
 inline constexpr float kLargestOffset = 4096.f;
-
-STRATUM_DEVICE float polynomial_exp2(float x) {
-  x = fmaxf(x, -126.f);
-  const float shifted = x + 12582912.f;
-  const float f = x - (shifted - 12582912.f);
-  float p = fmaf(0.055171669074864024f, f, 0.24261112219433098f);
-  p = fmaf(p, f, 0.6932609854573362f);
-  p = fmaf(p, f, 0.9999280735404955f);
-  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
-}
+// The largest sum of a thread's exponentials in a tile that is let pass.
+inline constexpr float kOutgrown = 16384.f;
 
 // A thread's two rows, r and r + 8 of sixteen: elements 4 i, 4 i + 1 and 4 i + 2, 4 i + 3 of an accumulator.
 struct RowSoftmax {
-  float max[2] = {-kInfinity, -kInfinity};  // of q.k, unscaled
-  float offset[2] = {0.f, 0.f};             // what scaled scores are reduced by
-  float sum[2] = {0.f, 0.f};                // over this thread's columns
-  bool large = false;
+  float max[2] = {-kInfinity, -kInfinity};  // what scores are reduced by: q.k, unscaled, of some key
+  float sum[2] = {0.f, 0.f};                // of the exponentials of this thread's columns
 
-  // Takes in the scores of a tile; gives the factors by which the rows' outputs so far are to be rescaled.
+  // What scaled scores are reduced by as long as the maximum stays.
+  __device__ __forceinline__ void offsets(float (&offset)[2], float scale_log2) const {
+    offset[0] = max[0] * scale_log2;
+    offset[1] = max[1] * scale_log2;
+  }
+
+  // Raises the maximum of the rows that `which` says to a tile's scores; gives what these are to be reduced by, and the
+  // factors by which the rows' outputs so far are to be rescaled.
   template <int kCount>
-  __device__ __forceinline__ void raise(float (&rescale)[2], float (&s)[kCount], float scale_log2) {
+  __device__ __forceinline__ void raise(const bool (&which)[2], float (&rescale)[2], float (&offset)[2],
+                                        float (&s)[kCount], float scale_log2) {
     float base[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -41,49 +45,58 @@ struct RowSoftmax {
         even = fmaxf(even, s[4 * i + 2 * r]);
         if (i > 0) odd = fmaxf(odd, s[4 * i + 2 * r + 1]);
       }
-      const float largest = quad_max(fmaxf(even, odd));
+      const float largest = which[r] ? quad_max(fmaxf(even, odd)) : max[r];
       base[r] = largest == -kInfinity ? 0.f : largest;  // a row that sees none of these keys
       rescale[r] = fast_exp2((max[r] - base[r]) * scale_log2);
       offset[r] = base[r] * scale_log2;
       max[r] = largest;
       sum[r] *= rescale[r];
     }
-    large = __any_sync(0xffffffffu, fmaxf(fabsf(offset[0]), fabsf(offset[1])) > kLargestOffset);
-    if (large) {
+    if (__any_sync(0xffffffffu, fmaxf(fabsf(offset[0]), fabsf(offset[1])) > kLargestOffset)) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) s[i] -= base[i / 2 % 2];
       offset[0] = offset[1] = 0.f;
     }
   }
 
-  // Turns scores into twice the gated weights, 2 p sigmoid(t), packed as the A operand of a product; `tanh_half` is
-  // tanh of half the gate's scores. `part` becomes the sums of p.
-  template <class Element, int kPoly, int kCount>
-  __device__ __forceinline__ void weigh(u32 (&w)[kCount / 8][4], float (&part)[2], const float (&s)[kCount],
-                                        const float (&tanh_half)[kCount], float scale_log2) const {
+  // Turns scores into twice the gated weights, 2 p sigmoid(t), packed as the A operand of a product; `half_t` is half
+  // the gate's score. `part` becomes the sums of p.
+  template <class Element, int kCount>
+  STRATUM_DEVICE void weigh(u32 (&w)[kCount / 8][4], float (&part)[2], const float (&s)[kCount],
+                            const float (&half_t)[kCount], const float (&offset)[2], float scale_log2) {
     part[0] = part[1] = 0.f;
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) {
       float weight[2];
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const float x = fmaf(s[2 * i + j], scale_log2, -offset[i % 2]);
-        const float p = (i / 2 * 2 + j) % 8 < kPoly ? polynomial_exp2(x) : fast_exp2(x);
+        const float p = fast_exp2(fmaf(s[2 * i + j], scale_log2, -offset[i % 2]));
         part[i % 2] += p;
-        weight[j] = fmaf(p, tanh_half[2 * i + j], p);
+        weight[j] = fmaf(p, fast_tanh(half_t[2 * i + j]), p);
       }
       w[i / 4][i % 4] = Element::pack(weight[0], weight[1]);
     }
   }
+
+  // The rows of this thread for which the tile is to be done again with a new maximum: they have outgrown the old one
+  // (or have seen no key before, or hold a NaN), or their scores are too large to be reduced after scaling. The four
+  // threads of a row may differ.
+  STRATUM_DEVICE void outgrown(bool (&rows)[2], const float (&part)[2], const float (&offset)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) rows[r] = !(part[r] < kOutgrown) || fabsf(offset[r]) > kLargestOffset;
+  }
+
   __device__ __forceinline__ void add(const float (&part)[2]) {
     sum[0] += part[0];
     sum[1] += part[1];
   }
-  // Whether a row's scores are so far above its maximum so far that it has to be raised.
-  __device__ __forceinline__ bool outgrown(const float (&part)[2]) const {
-    return !(fmaxf(part[0], part[1]) < 16384.f) || large;
-  }
 };
+
+// Whether any of the four threads of a row says so.
+STRATUM_DEVICE bool quad_any(bool x) {
+  const int first = threadIdx.x & 28;
+  return (__ballot_sync(0xffffffffu, x) >> first & 0xf) != 0;
+}
 
 // Hides what the causal mask hides from this thread's rows: its element 0 is key `first_key` and query row `row`.
 template <int kCount>
