@@ -101,28 +101,54 @@ class Cached(Serving):
 
 
 class Prefill(Cached):
-    """Chunks of less than a tile and more, with and without cached tokens before, from inside a page and its end.
+    """A ragged step of chunks of less than a tile and more, from anywhere in a page; then prompts alone.
 
-    Then the first sequence alone, with each number of 16 rows begun in the tile: behind them the arrays end.
+    An instruction copies or writes 2, 4, 8 or 16 rows of a tile: for each of them a prompt ends among its rows, behind
+    which the arrays end. All of a page behind its sequence's end holds NaNs. Chunks that begin 1 to 16 tokens behind
+    the first of 32 keys have a warp that skips such a tile before the last one: for each 8 rows of that one a sequence
+    ends among them.
     """
 
-    CONFIG = {**_SERVING, "q_heads": 4, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
-    CACHED = [0, 64, 100, 0]
-    LENGTHS = [5, 3, 70, 64]
-    ALONE = (10, 20, 40, 60)
+    CONFIG = {
+        **_SERVING, "q_heads": 4, "kv_heads": 2, "max_sequences": 20, "max_seq_len": 256, "max_cached_tokens": 2048,
+    }  # fmt: skip
+    LENGTHS = [1, 70, 64, 20, 64, 51, 49, 63, 76, 77]
+    ALONE = (1, 9, 19, 27, 37, 45, 55, 63)  # among each 8 of 64 rows, each 2 of 16
+    CACHED = [0, 100, 0, 49, 30, 64, 16, 10, 5, 12, *[0] * len(ALONE)]
     CALL = "prefill"
 
     def prepare(self) -> None:
-        super().prepare()
-        self.alone = [self.inputs(each) for each in self.ALONE]
+        self.cached = self.inputs(sum(self.CACHED))
+        self.ids = self.fill(self.CACHED, self.cached)
+        q, k, v, qg, kg = self.values(sum(self.LENGTHS))
+        # Hidden from a whole warp, which gets NaNs if it takes the tile in that it should leave out.
+        v[self._token(4, 70)] = np.inf
+        # Copied by a warp that skips a tile, hidden from every row of its block, which gets NaNs of the values that
+        # copies of 16 bytes end with.
+        v[self._token(9, 80), 1, 7] = np.inf
+        v[self._token(9, 88), 1, 15] = np.inf
+        kg[self._token(9, 80), 0, 7] = np.nan
+        self.steps = [(slice(len(self.LENGTHS)), [self.upload(each) for each in (q, k, v, qg, kg)], self.LENGTHS)]
+        for place, length in enumerate(self.ALONE, len(self.LENGTHS)):
+            self.steps.append((slice(place, place + 1), self.inputs(length), [length]))
+
+    def spoil(self) -> None:
+        """Lets all pages have NaNs but for the cached tokens."""
+        for each in self.ids:
+            self.engine.release(each)
+        Serving.spoil(self)
+        self.ids = self.fill(self.CACHED, self.cached)
 
     def run(self) -> Iterator[np.ndarray]:
-        yield from super().run()
-        for arrays, length in zip(self.alone, self.ALONE):
-            try:
-                yield self.step(self.CALL, self.ids[:1], arrays, [length])
-            finally:
-                self.engine.truncate(self.ids[0], self.CACHED[0])
+        try:
+            for which, arrays, lengths in self.steps:
+                yield self.step(self.CALL, self.ids[which], arrays, lengths)
+        finally:
+            self.take_back()
+
+    def _token(self, sequence: int, position: int) -> int:
+        """Where the ragged step's arrays have a sequence's token."""
+        return sum(self.LENGTHS[:sequence]) + position - self.CACHED[sequence]
 
 
 class Decode(Cached):
