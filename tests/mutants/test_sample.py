@@ -15,7 +15,7 @@ LEAST_COVERED = 0.98  # of a kernel's instructions: executed, or known to be unr
 # Of the whole sample. Survivors that do what the true kernel does are among the others, as long as they aren't listed
 # in equivalent.json.
 LEAST_KILLED = 0.6
-EXAMINED = ("fwd", "bwd_dq", "bwd_dkv", "append", "page_copy")  # every survivor was
+EXAMINED = ("fwd", "bwd_dq", "bwd_dkv", "append", "page_copy", "prefill")  # every survivor was
 
 
 @pytest.fixture(scope="module")
