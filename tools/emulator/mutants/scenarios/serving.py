@@ -10,7 +10,7 @@ from tools.demo.device_memory import DeviceArray
 
 from .base import Parts, Scenario
 
-_SERVING = {"modes": ["prefill", "decode"], "max_sequences": 8}
+SERVING = {"modes": ["prefill", "decode"], "max_sequences": 8}
 PAGE_TOKENS = 64
 
 
@@ -34,11 +34,15 @@ class Serving(Scenario):
     def fill(self, lengths: list[int], arrays: tuple[DeviceArray, ...]) -> list[int]:
         """Sequences that have so many tokens cached; no attention is computed for them."""
         ids = [self.engine.create() for _ in lengths]
+        self.extend(ids, lengths, arrays)
+        return ids
+
+    def extend(self, ids: list[int], lengths: list[int], arrays: tuple[DeviceArray, ...]) -> None:
+        """Caches tokens more, as `fill` does."""
         self.skip("prefill")
         self.step("prefill", ids, arrays, lengths)
         self.bring_back("prefill")
         self.inspection.reset()  # an output that isn't written is a fault
-        return ids
 
 
 class Append(Serving):
@@ -47,7 +51,7 @@ class Append(Serving):
     The last step is one of two sequences only, the fewest that are searched.
     """
 
-    CONFIG = {**_SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
+    CONFIG = {**SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
     STEPS = ([1, 21, 3, 16, 2], [5, 60, 0, 1, 9], [2, 3])
 
     def prepare(self) -> None:
@@ -110,7 +114,7 @@ class Prefill(Cached):
     """
 
     CONFIG = {
-        **_SERVING, "q_heads": 4, "kv_heads": 2, "max_sequences": 20, "max_seq_len": 256, "max_cached_tokens": 2048,
+        **SERVING, "q_heads": 4, "kv_heads": 2, "max_sequences": 20, "max_seq_len": 256, "max_cached_tokens": 2048,
     }  # fmt: skip
     LENGTHS = [1, 70, 64, 20, 64, 51, 49, 63, 76, 77]
     ALONE = (1, 9, 19, 27, 37, 45, 55, 63)  # among each 8 of 64 rows, each 2 of 16
@@ -151,33 +155,6 @@ class Prefill(Cached):
         return sum(self.LENGTHS[:sequence]) + position - self.CACHED[sequence]
 
 
-class Decode(Cached):
-    """Splits that end before, in and after the new tokens; more rows than a tile; one key and many chunks of them.
-
-    The last chunks have 1 to 4, 5 to 8, 9 to 12 and 13 to 15 keys: a lane copies every fourth row.
-    """
-
-    CONFIG = {**_SERVING, "q_heads": 6, "kv_heads": 2, "max_seq_len": 1024, "max_cached_tokens": 2048}
-    CACHED = [530, 0, 508, 37, 10, 77]
-    LENGTHS = [1, 8, 7, 2, 1, 2]
-    CALL = "decode"
-
-
-class DecodeMerge(Cached):
-    """Rows of one split, of a few, and of three times as many as a warp has lanes."""
-
-    CONFIG = {**_SERVING, "q_heads": 3, "kv_heads": 1, "max_seq_len": 65536, "max_cached_tokens": 65536}
-    CACHED = [700, 10, 511, 98 * 512 + 5, 4000]
-    LENGTHS = [1, 2, 3, 1, 1]
-    CALL = "decode"
-
-    def spoil(self) -> None:
-        """Nothing: the true decode writes all partials anew."""
-
-    def renew(self) -> None:
-        """Nothing: a call forgets the partials."""
-
-
 class ManyHeads(Serving):
     """A sequence and two forks of it write the last token of the page that they share, and then read all of it.
 
@@ -185,7 +162,7 @@ class ManyHeads(Serving):
     """
 
     CONFIG = {
-        **_SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
+        **SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
     }  # fmt: skip
     CACHED = [63]
 
