@@ -61,6 +61,11 @@ struct ForwardConsumer {
     v.advance();
   }
 
+  __device__ __forceinline__ void release_queries() const {
+    together();
+    if (is_leader()) mbarrier_arrive(barriers.q_empty(consumer));
+  }
+
   // Multiplies Qg by half the gate's scale where it lies: exact where the scale is a power of two (R 64), else one more
   // rounding to 16 bits.
   __device__ __forceinline__ void scale_gate_queries() const {
@@ -97,6 +102,7 @@ struct ForwardConsumer {
     hold(s);
     release_keys();
     mask_scores(s, key_tile * N + 2 * (lane & 3), row);
+    mask_gate_scores(t, key_tile * N + 2 * (lane & 3), row);
     softmax.raise({true, true}, rescale, offset, s, params.softmax_scale_log2);
     RowSoftmax::weigh<Element>(w, part, s, t, offset, params.softmax_scale_log2);
     softmax.add(part);
@@ -158,12 +164,15 @@ struct ForwardConsumer {
     hold(s);
   }
 
-  // A key tile behind all of these rows.
-  __device__ __forceinline__ void skip_step() {
+  // A key tile that none of these rows sees.
+  __device__ __forceinline__ void skip_tile() {
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     release_keys();
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
     release_values();
+  }
+  __device__ __forceinline__ void skip_step() {
+    skip_tile();
     take_turn();
     pass_turn();
   }
@@ -211,6 +220,12 @@ struct ForwardConsumer {
     const int row = first_row + 16 * warp + (lane >> 2);
     int key_tile = (min(params.seq_len, tile.first_row + Tile::tile_m) - 1) / N;
     mbarrier_wait(barriers.q_full(consumer), parity);
+    if (first_row >= params.seq_len) {  // the sequence's last tile, none of whose rows are this warpgroup's
+      for (; key_tile > 0; --key_tile) skip_step();
+      skip_tile();  // a first step has no turn
+      release_queries();
+      return;
+    }
     scale_gate_queries();
     for (; key_tile * N > first_row + 63; --key_tile) skip_step();
 
@@ -226,8 +241,7 @@ struct ForwardConsumer {
 #pragma unroll 1
     for (; key_tile >= 0; --key_tile) step<false>(key_tile, row, o, w, softmax);
 
-    together();  // all of the warpgroup's products with Q are done
-    if (is_leader()) mbarrier_arrive(barriers.q_empty(consumer));
+    release_queries();
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
     wgmma_fence();
     products.output(o, w, v.stage);

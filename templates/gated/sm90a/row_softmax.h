@@ -45,7 +45,8 @@ struct RowSoftmax {
         even = fmaxf(even, s[4 * i + 2 * r]);
         if (i > 0) odd = fmaxf(odd, s[4 * i + 2 * r + 1]);
       }
-      const float largest = which[r] ? quad_max(fmaxf(even, odd)) : max[r];
+      const float joint = quad_max(fmaxf(even, odd));  // by all lanes, whose rows differ
+      const float largest = which[r] ? joint : max[r];
       base[r] = largest == -kInfinity ? 0.f : largest;  // a row that sees none of these keys
       rescale[r] = fast_exp2((max[r] - base[r]) * scale_log2);
       offset[r] = base[r] * scale_log2;
@@ -98,16 +99,24 @@ STRATUM_DEVICE bool quad_any(bool x) {
   return (__ballot_sync(0xffffffffu, x) >> first & 0xf) != 0;
 }
 
-// Hides what the causal mask hides from this thread's rows: its element 0 is key `first_key` and query row `row`.
+// Whether the causal mask hides element i of a thread's accumulator, whose element 0 is key `first_key`, query row `row`.
+STRATUM_DEVICE bool hidden(int i, int first_key, int row) { return 8 * (i / 4) + i % 2 > row - first_key + i % 4 / 2 * 8; }
+
 template <int kCount>
 STRATUM_DEVICE void mask_scores(float (&s)[kCount], int first_key, int row) {
-  const int last = row - first_key;
 #pragma unroll
-  for (int i = 0; i < kCount / 4; ++i) {
+  for (int i = 0; i < kCount; ++i) {
+    if (hidden(i, first_key, row)) s[i] = -kInfinity;
+  }
+}
+
+// For the tile at the end of a sequence, behind which rows are zeros: infinity times 0 is NaN, and so is 0 times a gate of
+// that.
+template <int kCount>
+STRATUM_DEVICE void mask_gate_scores(float (&half_t)[kCount], int first_key, int row) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (8 * i + e % 2 > last + e / 2 * 8) s[4 * i + e] = -kInfinity;
-    }
+  for (int i = 0; i < kCount; ++i) {
+    if (hidden(i, first_key, row)) half_t[i] = 0.f;
   }
 }
 
