@@ -16,22 +16,27 @@ class DecodeChunks(Cached):
     """Splits that end before, in and after the new tokens; more rows than a tile, and a tile that ends before a split.
 
     A lane copies every second, fourth or eighth row of a chunk of 16, and for each of them a sequence ends among its
-    rows: in a split's first four chunks and behind them, which different copies are for.
+    rows: in a split's first chunks, one a warp, and behind them, which different copies are for.
     """
 
     CONFIG = {
         **SERVING, "q_heads": 6, "kv_heads": 2, "max_sequences": 24, "max_seq_len": 1024, "max_cached_tokens": 4096,
     }  # fmt: skip
-    TOTALS = (1, 19, 37, 55, 9, 27, 45, 63, 65, 83, 101, 119, 73, 91, 109, 127)  # keys of the last chunk: 1, 3, ... 15
+    TOTALS = (1, 19, 5, 23, 9, 27, 13, 31, 65, 83, 69, 87, 73, 91, 77, 95)  # keys of the last chunk: 1, 3, 5, ... 15
     ENDS = [min(total, 1 + total % 8) for total in TOTALS]  # new tokens of them
-    CACHED = [530, 0, 505, *(total - new for total, new in zip(TOTALS, ENDS)), 47]
+    CACHED = [530, 0, 505, *(total - new for total, new in zip(TOTALS, ENDS)), 15]
     LENGTHS = [1, 8, 8, *ENDS, 1]
     CALL = "decode"
 
     def prepare(self) -> None:
-        """The last query's gates are infinite: whoever weighs a chunk behind its three, which are full, gets NaNs."""
+        """Each sequence's last query weighs all keys alike, so that none can be missing.
+
+        The very last one's gates are infinite: whoever weighs a chunk behind its first, which is full, gets NaNs.
+        """
         super().prepare()
         q, k, v, qg, kg = self.values(sum(self.LENGTHS))
+        last = np.cumsum(self.LENGTHS) - 1
+        q[last] = self.rng.standard_normal(q[last].shape)
         qg[-1, :, 0] = np.inf
         self.arrays = tuple(self.upload(each) for each in (q, k, v, qg, kg))
 
