@@ -14,7 +14,7 @@ using Extents = std::array<uint64_t, 4>;
 
 constexpr int64_t kMultiprocessors = 132;  // of the emulator's device of compute capability 9.0
 
-// A map, innermost axis first, read from the emulator's layout (tools/emulator/driver/tensor_map.h). A map that breaks
+// A map, innermost axis first, read from the emulator's layout (tools/emulator/machine/tensor_map.h). A map that breaks
 // the driver's rules is a fault, which LeakCheck finds.
 struct Map {
   explicit Map(const abi::TensorMap& map) {

@@ -31,7 +31,9 @@ Result execute(State& s, const Function& function, const Launch& launch) {
   if (!s.execute) return kSuccess;
   try {
     Kernels& kernels = Kernels::get();
-    emulator::Launch run{.shared_bytes = launch.shared_bytes, .parameters = launch.params.data()};
+    emulator::Launch run{.shared_bytes = launch.shared_bytes,
+                         .registers = static_cast<uint32_t>(kernels.row(function).registers),
+                         .parameters = launch.params.data()};
     std::copy_n(launch.grid, 3, run.grid);
     std::copy_n(launch.block, 3, run.block);
     MemoryMap memory;

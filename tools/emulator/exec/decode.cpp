@@ -97,10 +97,17 @@ class Decoder {
     throw ParseError(line_, fmt::format("the operands of '{}' don't fit, expected {}", instruction.opcode, expected));
   }
 
-  // One operand of a form: a letter, a count before it for a vector; "w|p" is a vector with letters of its own.
+  // One operand of a form: a letter, a count before it for a vector; "w|p" is a vector with letters of its own, "2T" an
+  // address with a vector of coordinates behind it.
   struct Pattern {
     std::string letters;
     bool vector, destination;
+    bool tensor = false;
+
+    const Operand& element(const Operand& operand, size_t i) const {
+      if (tensor) return i == 0 ? operand : operand.elements[i - 1];
+      return vector ? operand.elements[i] : operand;
+    }
   };
 
   static std::vector<Pattern> patterns(const Form& form) {
@@ -109,9 +116,13 @@ class Decoder {
     for (const char* at = form.operands; *at; ++at) {
       if (*at == '=') {
         destination = false;
-      } else if (*at >= '1' && *at <= '4') {
+      } else if (*at >= '1' && *at <= '5') {
         const size_t count = static_cast<size_t>(*at - '0');
-        found.push_back({std::string(count, *++at), true, destination});
+        if (*++at == 'T') {
+          found.push_back({'G' + std::string(count, 'w'), true, destination, true});
+        } else {
+          found.push_back({std::string(count, *at), true, destination});
+        }
       } else if (at[1] == '|') {
         found.push_back({{at[0], at[2]}, true, destination});
         at += 2;
@@ -127,15 +138,18 @@ class Decoder {
     if (wanted.size() != operands.size()) return false;
     for (size_t i = 0; i < wanted.size(); ++i) {
       const auto one = [&](char letter, const Operand& operand) {
-        return fits(letter, operand) && (!wanted[i].destination || operand.kind == Kind::Register);
+        const bool writable = operand.kind == Kind::Register || letter == '_';
+        return fits(letter, operand) && (!wanted[i].destination || writable);
       };
       if (!wanted[i].vector) {
         if (!one(wanted[i].letters[0], operands[i])) return false;
         continue;
       }
-      if (operands[i].kind != Kind::Vector || operands[i].elements.size() != wanted[i].letters.size()) return false;
-      for (size_t j = 0; j < wanted[i].letters.size(); ++j)
-        if (!one(wanted[i].letters[j], operands[i].elements[j])) return false;
+      const size_t before = wanted[i].tensor;  // letters that aren't the vector's
+      if (operands[i].kind != (wanted[i].tensor ? Kind::Address : Kind::Vector)) return false;
+      if (operands[i].elements.size() + before != wanted[i].letters.size()) return false;
+      for (size_t j = before; j < wanted[i].letters.size(); ++j)
+        if (!one(wanted[i].letters[j], wanted[i].element(operands[i], j))) return false;
     }
     return true;
   }
@@ -151,11 +165,11 @@ class Decoder {
       case Kind::Special:
         return letter == 'w';
       case Kind::Symbol:
-        return letter == 'w' || letter == 'q';
+        return operand.name == "_" ? letter == '_' : letter == 'w' || letter == 'q';
       case Kind::Label:
         return letter == 'L';
       case Kind::Address:
-        return letter == 'G' || letter == 'S' || letter == 'P';
+        return (letter == 'G' || letter == 'S' || letter == 'P') && operand.elements.empty();
       case Kind::Vector:
         return false;
     }
@@ -175,8 +189,7 @@ class Decoder {
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Operand& operand = instruction.operands[i];
       for (size_t j = 0; j < wanted[i].letters.size(); ++j) {
-        const Operand& one = wanted[i].vector ? operand.elements[j] : operand;
-        place(wanted[i].letters[j], one, step, rows++, addresses);
+        place(wanted[i].letters[j], wanted[i].element(operand, j), step, rows++, addresses);
         step.writes += wanted[i].destination;
       }
     }
@@ -190,6 +203,8 @@ class Decoder {
     switch (letter) {
       case 'i':
         step.number = static_cast<uint32_t>(operand.bits);
+        return;
+      case '_':
         return;
       case 'L':
         step.target = label(operand.name);

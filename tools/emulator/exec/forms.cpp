@@ -13,7 +13,8 @@ Table make_table() {
     for (const FormList& list : lists)
       for (const Form& form : list) table.emplace(form.name, &form);
   };
-  add({control_forms(), shuffle_forms(), vote_forms(), async_copy_forms(), atomic_forms()});
+  add({control_forms(), shuffle_forms(), vote_forms(), async_copy_forms(), atomic_forms(), mbarrier_forms(),
+       tensor_copy_forms()});
 #ifdef STRATUM_EMULATOR_AVX2
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     using namespace avx2;

@@ -15,7 +15,8 @@ namespace stratum::emulator {
 //   w  32-bit register     G  address in global memory      4w   vector of four
 //   q  64-bit register     S  address in shared memory      w|p  a pair of destinations
 //   h  16-bit register     P  address of a parameter        L    label
-//   p  predicate           i  immediate (Step::number)
+//   p  predicate           i  immediate (Step::number)    4T   address of a tensor map and four coordinates
+//   _  a result that is not wanted
 //
 // Forms of one name differ in their operands; the first that fits is taken.
 struct Form {
@@ -40,6 +41,8 @@ FormList shuffle_forms();
 FormList vote_forms();
 FormList async_copy_forms();
 FormList atomic_forms();
+FormList mbarrier_forms();
+FormList tensor_copy_forms();
 
 // Forms that work on whole rows are compiled for any x86-64 and once more for AVX2 with FMA, each in a namespace of its
 // own. Their sources use nothing of the standard library that could be emitted as a function: the linker keeps one copy

@@ -1,10 +1,11 @@
-// Branches, return and barriers.
+// Branches, return, barriers and setmaxnreg.
 #include <atomic>
 
 #include "exec/forms.h"
 #include "exec/paths.h"
 #include "exec/trap.h"
 #include "machine/barriers.h"
+#include "machine/register_pool.h"
 #include "machine/watch.h"
 
 namespace stratum::emulator {
@@ -57,6 +58,17 @@ void sleep(Warp&, const Step&, uint32_t) {}
 // Memory is the same for all threads at any time.
 void fence(Warp&, const Step&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+void give_registers(Warp& warp, const Step& step, uint32_t lanes) {
+  if (lanes != warp.live) trap_not_converged(warp, lanes, warp.live);
+  warp.pool->give(warp, step.number);
+}
+
+// Executed anew when somebody has given registers up.
+void take_registers(Warp& warp, const Step& step, uint32_t lanes) {
+  if (lanes != warp.live) trap_not_converged(warp, lanes, warp.live);
+  if (!warp.pool->take(warp, step.number)) --warp.pc;
+}
+
 const Form kForms[] = {
     {"bra", "=L", jump},
     {"bra.uni", "=L", jump_together},
@@ -67,6 +79,8 @@ const Form kForms[] = {
     {"bar.sync", "=ww", at_barrier<Count::Given, true>},
     {"bar.arrive", "=ww", at_barrier<Count::Given, false>},
     {"bar.warp.sync", "=w", sync_warp},
+    {"setmaxnreg.dec.sync.aligned.u32", "=i", give_registers},
+    {"setmaxnreg.inc.sync.aligned.u32", "=i", take_registers},
     {"membar.cta", "=", fence},
     {"membar.gl", "=", fence},
     {"membar.sys", "=", fence},

@@ -51,8 +51,8 @@ struct Step {
   uint32_t guard = kTrue;   // a predicate
   uint32_t guard_flip = 0;  // all ones under @!p
   uint32_t row[kMaxOperands] = {};
-  int64_t offset[2] = {};   // of the step's first and second address
-  bool wide[2] = {};        // that address is in a 64-bit register
+  int64_t offset[3] = {};   // of the step's addresses, in their order
+  bool wide[3] = {};        // that address is in a 64-bit register
   uint32_t number = 0;      // an operand that must be an immediate
   uint32_t target = 0;      // of a branch: the step it leads to,
   uint32_t reconverge = 0;  // and where the lanes that do and don't take it meet again

@@ -10,7 +10,11 @@
 namespace stratum::emulator {
 
 class AsyncCopies;
+class AsyncWork;
 class Barriers;
+class BulkStores;
+class Mbarriers;
+class RegisterPool;
 class Watch;
 struct Options;
 
@@ -34,12 +38,17 @@ struct Warp {
   uint32_t reconverge = kEnd;  // where they wait for the others
   const Step* step = nullptr;  // the last step that ran
   std::vector<Path> suspended;
-  bool waiting = false;  // at a barrier
+  bool waiting = false;  // at a barrier, for an mbarrier or for registers
   uint64_t seed = 0;     // of random()
 
   Watch* watch = nullptr;  // null: nobody looks
   AsyncCopies* copies = nullptr;
   Barriers* barriers = nullptr;
+  // Of the block, and of the warp the tensor stores.
+  AsyncWork* work = nullptr;
+  Mbarriers* mbarriers = nullptr;
+  BulkStores* stores = nullptr;
+  RegisterPool* pool = nullptr;
 
   // The next of a sequence that `seed` began (splitmix64).
   uint32_t random() {

@@ -35,7 +35,8 @@ Block::Block(const Program& program, const Launch& launch)
       threads_(launch.block[0] * launch.block[1] * launch.block[2]),
       shared_(program.static_shared_bytes + launch.shared_bytes),
       warps_((threads_ + kLanes - 1) / kLanes),
-      copies_(warps_.size()) {
+      copies_(warps_.size()),
+      stores_(warps_.size()) {
   registers_.reset(static_cast<std::byte*>(::operator new[](program.register_bytes* warps_.size(), kAlign)));
   if (launch.options.checks) {
     watch_ = std::make_unique<Watch>(program, launch.options.memory, static_cast<uint32_t>(warps_.size()),
@@ -53,6 +54,10 @@ Block::Block(const Program& program, const Launch& launch)
     warp.watch = watch_.get();
     warp.copies = &copies_[i];
     warp.barriers = &barriers_;
+    warp.work = &work_;
+    warp.mbarriers = &mbarriers_;
+    warp.stores = &stores_[i];
+    warp.pool = &pool_;
     const uint32_t lanes = std::min(threads_ - i * kLanes, kLanes);
     warp.threads = kAllLanes >> (kLanes - lanes);
   }
@@ -78,6 +83,9 @@ void Block::begin(uint64_t number) {
   std::memset(registers_.get(), kPoison, program_.register_bytes * warps_.size());
   if (watch_) watch_->reset();
   barriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
+  mbarriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
+  pool_.reset(warps_, launch_.registers);
+  work_.reset();
   executed_ = 0;
   chance_.seed = launch_.options.seed + (number << 16);
   for (Warp& warp : warps_) {
@@ -87,6 +95,7 @@ void Block::begin(uint64_t number) {
     warp.waiting = false;
     warp.suspended.clear();
     warp.copies->clear();
+    warp.stores->clear();
     warp.seed = chance_.seed + warp.index + 1;
   }
   place_constants();
@@ -140,7 +149,11 @@ void Block::run(uint64_t number) {
   }
 }
 
-bool Block::advance() { return launch_.options.seed ? run_random_warp() : take_turns(); }
+bool Block::advance() {
+  if (launch_.options.seed ? run_random_warp() : take_turns()) return true;
+  end();
+  return false;
+}
 
 // Each warp until it waits, or for a while where other blocks want to go on. False when all have ended.
 bool Block::take_turns() {
@@ -152,12 +165,17 @@ bool Block::take_turns() {
     progress = true;
     run_warp(warp, launch_.options.together ? kWhile : std::numeric_limits<uint64_t>::max());
   }
-  if (alive && !progress) deadlock();
+  if (alive && !progress) finish_work();
   return alive;
 }
 
 bool Block::run_random_warp() {
   constexpr uint32_t kWhile = 64;
+  try {
+    work_.advance(chance_);
+  } catch (const Trap& trap) {
+    fault(work_.latest(), trap.check, trap.what());
+  }
   std::array<Warp*, kMostWarps> ready;
   uint32_t count = 0;
   bool alive = false;
@@ -166,9 +184,31 @@ bool Block::run_random_warp() {
     if (warp.live && !warp.waiting) ready[count++] = &warp;
   }
   if (!alive) return false;
-  if (!count) deadlock();
+  if (!count) {
+    finish_work();
+    return true;
+  }
   run_warp(*ready[chance_.random() % count], 1 + chance_.random() % kWhile);
   return true;
+}
+
+void Block::finish_work() {
+  try {
+    if (!work_.finish_oldest()) deadlock();
+  } catch (const Trap& trap) {
+    fault(work_.latest(), trap.check, trap.what());
+  }
+}
+
+// All warps have ended: nothing may write to the block's shared memory any more; what was stored arrives.
+void Block::end() {
+  try {
+    mbarriers_.end();
+    while (work_.finish_oldest()) {
+    }
+  } catch (const Trap& trap) {
+    fault(warps_.front(), trap.check, trap.what());
+  }
 }
 
 // Until the warp waits or ends, or has executed `most` instructions.
@@ -182,7 +222,10 @@ void Block::run_warp(Warp& warp, uint64_t most) {
     } else {
       step_warp<false>(warp, left);
     }
-    if (!warp.live) barriers_.leave(warp);
+    if (!warp.live) {
+      warp.stores->end();
+      barriers_.leave(warp);
+    }
     executed_ += most - left;
     if (limit && executed_ > limit) {
       throw Trap(Check::Limit, fmt::format("no end after {} instructions of the block", limit));
@@ -216,13 +259,19 @@ void Block::fault(const Warp& warp, Check check, const std::string& text) const 
               fmt::format("{} (block {}, {}, {}, warp {})", text, index_[0], index_[1], index_[2], warp.index));
 }
 
+std::string Block::waited_for(const Warp& warp) const {
+  for (const std::string& text : {mbarriers_.describe(warp), pool_.describe(warp)})
+    if (!text.empty()) return text;
+  return barriers_.describe(warp);
+}
+
 void Block::deadlock() const {
   std::string text;
   const Warp* first = nullptr;
   for (const Warp& warp : warps_) {
     if (!warp.waiting) continue;
     text += fmt::format("{}warp {} waits at line {} for {}", first ? "; " : "", warp.index, warp.step->line,
-                        barriers_.describe(warp));
+                        waited_for(warp));
     if (!first) first = &warp;
   }
   fault(*first, Check::Deadlock, text);

@@ -8,7 +8,11 @@
 
 #include "exec/warp.h"
 #include "machine/async_copies.h"
+#include "machine/async_work.h"
 #include "machine/barriers.h"
+#include "machine/bulk_stores.h"
+#include "machine/mbarriers.h"
+#include "machine/register_pool.h"
 #include "machine/run.h"
 #include "machine/watch.h"
 
@@ -36,10 +40,14 @@ class Block {
   void place_constants();
   bool take_turns();
   bool run_random_warp();
+  // Nobody can go on before something that is in flight ends. Deadlock if there is nothing.
+  void finish_work();
+  void end();
   void run_warp(Warp& warp, uint64_t most);
   template <bool kWatched>
   void step_warp(Warp& warp, uint64_t& left);
   [[noreturn]] void fault(const Warp& warp, Check check, const std::string& text) const;
+  std::string waited_for(const Warp& warp) const;
   [[noreturn]] void deadlock() const;
   void fill_specials(Warp& warp);
 
@@ -55,6 +63,10 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<AsyncCopies> copies_;
   Barriers barriers_;
+  AsyncWork work_;
+  Mbarriers mbarriers_;
+  std::vector<BulkStores> stores_;
+  RegisterPool pool_;
   std::unique_ptr<Watch> watch_;  // null without checks
   uint64_t executed_ = 0;         // instructions of the block that runs
   Warp chance_;                   // for its random numbers only

@@ -9,7 +9,8 @@ class MemoryMap;
 struct Counters;
 
 // When the bytes of a cp.async arrive: with the instruction, not before its thread waits for them, or the one or the
-// other by chance. Until then they are poisoned.
+// other by chance. Until then they are poisoned. Other asynchronous work (machine/async_work.h) ends with the
+// instruction, not before somebody waits for it, or at any moment by chance.
 enum class Arrival { AtIssue, AtWait, Random };
 
 // How an MMA sums: in plain float32, or as Hopper's tensor cores do, to the bit.

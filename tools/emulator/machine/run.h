@@ -40,6 +40,7 @@ struct Launch {
   uint32_t grid[3] = {1, 1, 1};      // blocks
   uint32_t block[3] = {1, 1, 1};     // threads
   uint32_t shared_bytes = 0;         // dynamic shared memory
+  uint32_t registers = 0;            // that each thread begins with, for setmaxnreg; 0: as many as anybody wants
   const void* parameters = nullptr;  // Kernel::parameter_bytes() bytes
   Options options = {};
 };

@@ -22,44 +22,63 @@ void each_cell(uint32_t offset, uint32_t bytes, F f) {
 }  // namespace
 
 SharedShadow::SharedShadow(const Order& order, uint32_t bytes)
-    : order_(order), writes_((bytes + kCellBytes - 1) / kCellBytes), reads_(order.warps()) {
-  for (std::vector<Read>& reads : reads_) reads.resize(writes_.size());
+    : order_(order), writes_((bytes + kCellBytes - 1) / kCellBytes) {
+  for (uint32_t warp = 0; warp < order.warps(); ++warp) {
+    readers_.push_back({warp * kLanes, std::vector<Read>(writes_.size())});
+  }
 }
 
 void SharedShadow::reset() {
   std::ranges::fill(writes_, Write{});
-  for (std::vector<Read>& reads : reads_) std::ranges::fill(reads, Read{});
+  for (Reader& reader : readers_) std::ranges::fill(reader.reads, Read{});
+}
+
+std::vector<SharedShadow::Read>& SharedShadow::reads_of(uint32_t who) {
+  const auto found = std::ranges::find(readers_, who, &Reader::who);
+  if (found != readers_.end()) return found->reads;
+  return readers_.emplace_back(Reader{who, std::vector<Read>(writes_.size())}).reads;
 }
 
 uint32_t SharedShadow::read(Actor actor, uint32_t offset, uint32_t bytes) {
   const uint32_t warp = actor.thread / kLanes, now = order_.now(warp);
+  std::vector<Read>& reads = readers_[warp].reads;
   uint32_t undefined = 0;
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
     const Write& write = writes_[cell];
-    if (write.copying) race("read", actor, cell, "a cp.async may still be writing it", write.thread, write.line);
-    if (write.clock && write.thread != actor.thread && !order_.ordered(write.thread, write.clock, warp)) {
-      race("read", actor, cell, "written", write.thread, write.line);
-    }
+    check_written("read", actor, cell);
     const uint32_t missing = write.undefined & mask;
     if (missing) undefined |= (missing >> (offset + first) % kCellBytes) << first;
-    Read& read = reads_[warp][cell];
-    const bool joins = read.clock == now && read.thread != actor.thread;
+    Read& read = reads[cell];
+    const bool joins = read.clock == now && read.who != actor.thread;
     read = {now, actor.line, joins ? kSeveral : actor.thread};
   });
   return undefined;
 }
 
+void SharedShadow::check_written(const char* what, Actor actor, uint32_t cell) const {
+  const Write& write = writes_[cell];
+  if (write.copying) race(what, actor, cell, "a cp.async may still be writing it", write.who, write.line);
+  if (!write.clock || write.who == actor.thread) return;
+  if (!order_.ordered(write.who, write.clock, actor.thread / kLanes)) {
+    race(what, actor, cell, "written", write.who, write.line);
+  }
+}
+
+void SharedShadow::check_proxy(const char* what, Actor actor, uint32_t cell) const {
+  const Write& write = writes_[cell];
+  if (!write.clock || write.who >= kFirstAgent) return;
+  if (!order_.fenced(write.who, write.clock, actor.thread / kLanes)) {
+    race(what, actor, cell, "written", write.who, write.line, "no fence.proxy.async is between the two");
+  }
+}
+
 void SharedShadow::check_write(Actor actor, uint32_t cell) const {
   const uint32_t warp = actor.thread / kLanes;
-  const Write& write = writes_[cell];
-  if (write.copying) race("write", actor, cell, "a cp.async may still be writing it", write.thread, write.line);
-  if (write.clock && write.thread != actor.thread && !order_.ordered(write.thread, write.clock, warp)) {
-    race("write", actor, cell, "written", write.thread, write.line);
-  }
-  for (uint32_t by = 0; by < reads_.size(); ++by) {
-    const Read& read = reads_[by][cell];
-    if (!read.clock || read.thread == actor.thread || order_.ordered(by * kLanes, read.clock, warp)) continue;
-    race("write", actor, cell, "read", read.thread == kSeveral ? by * kLanes : read.thread, read.line);
+  check_written("write", actor, cell);
+  for (const Reader& reader : readers_) {
+    const Read& read = reader.reads[cell];
+    if (!read.clock || read.who == actor.thread || order_.ordered(reader.who, read.clock, warp)) continue;
+    race("write", actor, cell, "read", read.who == kSeveral ? reader.who : read.who, read.line);
   }
 }
 
@@ -89,13 +108,46 @@ void SharedShadow::end_copy(Actor actor, uint32_t offset, uint32_t bytes, uint32
   });
 }
 
-void SharedShadow::race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t thread,
-                        int line) const {
-  throw Trap(
-      Check::Race,
-      fmt::format("{} of shared address {:#x}, lane {}: {} by warp {}, lane {} at line {}; nothing orders the two",
-                  what, kSharedBase + kCellBytes * cell, actor.thread % kLanes, earlier, thread / kLanes,
-                  thread % kLanes, line));
+uint32_t SharedShadow::read_async(Actor actor, Agent agent, uint32_t clock, uint32_t offset, uint32_t bytes) {
+  const uint32_t who = agent_of(actor.thread / kLanes, agent);
+  std::vector<Read>& reads = reads_of(who);
+  uint32_t undefined = 0;
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
+    check_written("read", actor, cell);
+    check_proxy("read", actor, cell);
+    const uint32_t missing = writes_[cell].undefined & mask;
+    if (missing) undefined |= (missing >> (offset + first) % kCellBytes) << first;
+    reads[cell] = {clock, actor.line, who};
+  });
+  return undefined;
+}
+
+void SharedShadow::begin_tensor_copy(Actor actor, uint32_t mbarrier, uint32_t phase, uint32_t offset, uint32_t bytes) {
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t) {
+    check_write(actor, cell);
+    check_proxy("write", actor, cell);
+    writes_[cell] = {phase, actor.line, static_cast<uint16_t>(kFirstMbarrier + mbarrier), false, kAllBytes};
+  });
+}
+
+void SharedShadow::end_tensor_copy(uint32_t offset, uint32_t bytes, uint32_t undefined) {
+  each_cell(offset, bytes,
+            [&](uint32_t cell, uint32_t, uint32_t first) { writes_[cell].undefined = undefined >> first & kAllBytes; });
+}
+
+void SharedShadow::race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t who, int line,
+                        const char* why) const {
+  std::string by;
+  if (who < kFirstAgent) {
+    by = fmt::format("warp {}, lane {}", who / kLanes, who % kLanes);
+  } else if (who < kFirstMbarrier) {
+    const bool wgmma = who < agent_of(0, Agent::Bulk);
+    by = fmt::format("a {} of warp {}", wgmma ? "wgmma" : "bulk copy", (who - kFirstAgent) % kMostWarps);
+  } else {
+    by = "a tensor copy";
+  }
+  throw Trap(Check::Race, fmt::format("{} of shared address {:#x}, lane {}: {} by {} at line {}; {}", what,
+                                      kSharedBase + kCellBytes * cell, actor.thread % kLanes, earlier, by, line, why));
 }
 
 }  // namespace stratum::emulator

@@ -2,9 +2,14 @@
 // one that somebody wrote. Finds accesses that nothing orders.
 //
 // A cell has 2 bytes, a 16-bit element: with more, neighbours that are no race would be told as one.
+//
+// Threads access memory through the generic proxy, wgmma and tensor copies through the asynchronous one. What a thread
+// wrote needs a fence.proxy.async before the other proxy may touch it; the wait for an asynchronous access is fence
+// enough for what threads do afterwards.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "machine/order.h"
@@ -34,28 +39,43 @@ class SharedShadow {
   void begin_copy(Actor actor, uint32_t offset, uint32_t bytes);
   void end_copy(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined);
 
+  // An agent of the thread's warp begins to read, at the clock that Order::begin_async gave. Returns as `read`.
+  uint32_t read_async(Actor actor, Agent agent, uint32_t clock, uint32_t offset, uint32_t bytes);
+  // A tensor copy of the thread begins to write, which ends with that phase of the mbarrier; and has written.
+  void begin_tensor_copy(Actor actor, uint32_t mbarrier, uint32_t phase, uint32_t offset, uint32_t bytes);
+  void end_tensor_copy(uint32_t offset, uint32_t bytes, uint32_t undefined);
+
  private:
   struct Write {
     uint32_t clock = 0;  // 0: nobody has written
     int line = 0;
-    uint16_t thread = 0;
+    uint16_t who = 0;  // as in Order
     bool copying = false;
     uint8_t undefined = kAllBytes;  // a bit a byte
   };
-  struct Read {  // the last by a warp
+  struct Read {  // the last by a warp or an agent
     uint32_t clock = 0;
     int line = 0;
-    uint32_t thread = 0;  // kSeveral if lanes of the warp have read it
+    uint32_t who = 0;  // kSeveral if lanes of the warp have read it
   };
   static constexpr uint32_t kSeveral = 0xffffffffu;
 
+  std::vector<Read>& reads_of(uint32_t who);
+  // Trap unless the last write happens before what the actor does now,
+  void check_written(const char* what, Actor actor, uint32_t cell) const;
+  // and, if a thread wrote, a proxy fence is between the two.
+  void check_proxy(const char* what, Actor actor, uint32_t cell) const;
   void check_write(Actor actor, uint32_t cell) const;
-  [[noreturn]] void race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t thread,
-                         int line) const;
+  [[noreturn]] void race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t who, int line,
+                         const char* why = "nothing orders the two") const;
 
+  struct Reader {
+    uint32_t who;  // a thread of the warp, or the agent
+    std::vector<Read> reads;
+  };
   const Order& order_;
-  std::vector<Write> writes_;             // a cell
-  std::vector<std::vector<Read>> reads_;  // of each warp, a cell
+  std::vector<Write> writes_;    // a cell
+  std::vector<Reader> readers_;  // warps first; agents join them when they first read
 };
 
 }  // namespace stratum::emulator

@@ -155,6 +155,35 @@ void Watch::end_copy(const Warp& warp, uint32_t lane, uint64_t to, uint32_t byte
   shared_.end_copy(actor(warp, lane), static_cast<uint32_t>(to - kSharedBase), bytes, undefined);
 }
 
+uint32_t Watch::read_async(const Warp& warp, uint32_t lane, Agent agent, uint32_t clock, uint64_t address,
+                           uint32_t bytes) {
+  return shared_.read_async(actor(warp, lane), agent, clock, static_cast<uint32_t>(address - kSharedBase), bytes);
+}
+
+void Watch::begin_tensor_copy(const Warp& warp, uint32_t lane, uint32_t mbarrier, uint32_t phase, uint64_t to,
+                              uint32_t bytes) {
+  shared_.begin_tensor_copy(actor(warp, lane), mbarrier, phase, static_cast<uint32_t>(to - kSharedBase), bytes);
+}
+
+void Watch::end_tensor_copy(uint64_t to, uint32_t bytes, uint32_t undefined) {
+  shared_.end_tensor_copy(static_cast<uint32_t>(to - kSharedBase), bytes, undefined);
+}
+
+uint32_t Watch::tensor_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes) {
+  StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];
+  counts.bytes += bytes;
+  counts.sectors += sectors(&address, bytes, 1);
+  return global_read(warp, lane, address, bytes);
+}
+
+void Watch::tensor_write(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes, uint32_t undefined) {
+  StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];
+  counts.bytes += bytes;
+  counts.sectors += sectors(&address, bytes, 1);
+  global_write(lane, address, bytes, undefined);
+  note(accesses_.written, warp.step->line, address, bytes);
+}
+
 void Watch::count_copies(const Warp& warp, const uint64_t* to, const uint64_t* from, const uint32_t* from_bytes,
                          uint32_t bytes, uint32_t lanes) {
   StepCounts& counts = counters_.steps[static_cast<size_t>(warp.step - program_.steps.data())];

@@ -37,6 +37,24 @@ class Watch {
   void count_copies(const Warp& warp, const uint64_t* to, const uint64_t* from, const uint32_t* from_bytes,
                     uint32_t bytes, uint32_t lanes);
 
+  // An agent of the warp begins work with the step that runs; returns the clock by which its reads are known until the
+  // warp has waited for all up to it.
+  uint32_t begin_async(const Warp& warp, Agent agent) { return order_.begin_async(warp.index, agent); }
+  void end_async(const Warp& warp, Agent agent, uint32_t clock) { order_.end_async(warp.index, agent, clock); }
+  // That work, begun by a lane, reads up to 32 bytes of shared memory at some time before its end; returns a bit for
+  // each of the bytes whose value nobody wrote.
+  uint32_t read_async(const Warp& warp, uint32_t lane, Agent agent, uint32_t clock, uint64_t address, uint32_t bytes);
+
+  // A lane begins a tensor copy that ends with that phase, from 1, of the block's mbarrier of that number: it will
+  // write up to 32 bytes of shared memory; and has written them.
+  void begin_tensor_copy(const Warp& warp, uint32_t lane, uint32_t mbarrier, uint32_t phase, uint64_t to,
+                         uint32_t bytes);
+  void end_tensor_copy(uint64_t to, uint32_t bytes, uint32_t undefined);
+  // A lane's tensor copy reads or writes up to 32 bytes of global memory; the former returns a bit for each of those
+  // that nobody wrote.
+  uint32_t tensor_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes);
+  void tensor_write(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes, uint32_t undefined);
+
   Order& order() { return order_; }
   // To global memory, by the block so far.
   const Accesses& accesses() const { return accesses_; }

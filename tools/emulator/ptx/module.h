@@ -26,7 +26,7 @@ struct Operand {
   bool is_float = false;  // an immediate that is written as bits of a float
   int64_t offset = 0;     // of an address
   bool negated = false;   // a predicate with !
-  std::vector<Operand> elements = {};  // of a vector; of `a|b` both
+  std::vector<Operand> elements = {};  // of a vector; of `a|b` both; of an address the coordinates
 };
 
 struct Instruction {

@@ -274,6 +274,10 @@ class Parser {
       } else {
         address.offset = static_cast<int64_t>(integer());
       }
+      if (accept(",")) {  // coordinates in a tensor
+        if (!is("{")) fail("expected coordinates, got '" + peek().text + "'");
+        address.elements = operand().elements;
+      }
       expect("]");
       return address;
     }

@@ -21,10 +21,13 @@
 #include <optional>
 #include <string>
 
-namespace stratum::emulator::driver {
+namespace stratum::emulator {
 
 inline constexpr int kMaxRank = 5;
 inline constexpr int kTensorMapBytes = 128;
+
+// CUtensorMapSwizzle: those that a copy can have here.
+enum TensorSwizzle { kNoSwizzle = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3 };
 
 struct TensorMap {
   int type = 0;
@@ -44,12 +47,12 @@ struct TensorMap {
 std::string problem_of(const TensorMap& map);
 
 // Writes kTensorMapBytes bytes. The map must have no problem.
-void encode(const TensorMap& map, void* bytes);
+void encode_tensor_map(const TensorMap& map, void* bytes);
 
 // The map of such bytes; nothing if they aren't one.
-std::optional<TensorMap> decode(const void* bytes);
+std::optional<TensorMap> decode_tensor_map(const void* bytes);
 
 // The bytes of an element; of the packed types 16U4 and 16U6, which are smaller than a byte, 0.
 int element_bytes(int type);
 
-}  // namespace stratum::emulator::driver
+}  // namespace stratum::emulator
