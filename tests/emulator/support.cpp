@@ -30,6 +30,7 @@ std::vector<uint32_t> run_body(const std::string& body, const std::vector<uint32
   run(Kernel::load(module_of(body), "test"), {.grid = {setup.blocks, 1, 1},
                                               .block = {setup.threads, 1, 1},
                                               .shared_bytes = setup.shared_bytes,
+                                              .registers = setup.registers,
                                               .parameters = parameters,
                                               .options = setup.options});
   const uint32_t* words = reinterpret_cast<const uint32_t*>(first);

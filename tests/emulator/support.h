@@ -25,6 +25,7 @@ struct Setup {
   uint32_t threads = 32;
   uint32_t blocks = 1;
   uint32_t shared_bytes = 0;
+  uint32_t registers = 0;
   Options options = {};
 };
 
