@@ -220,6 +220,7 @@ void Block::run_warp(Warp& warp, uint64_t most) {
   if (limit) most = std::min(most, limit - executed_ + 1);
   uint64_t left = most;
   try {
+    if (warp.warpgroup) warp.warpgroup->resume(warp);
     if (watch_) {
       step_warp<true>(warp, left);
     } else {

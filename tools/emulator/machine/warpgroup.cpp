@@ -65,7 +65,9 @@ void Warpgroup::issue(Warp& warp, const WarpgroupProduct& operands, Compute comp
   product.came |= 1u << place(warp);
   if (product.came != kAllWarps) return;
   begin(warp, product);
-  retry();
+  for (uint32_t i = 0; i < kWarpsOfGroup; ++i) {
+    if (members_[i].needs && can_finish(members_[i].needs)) warps_[i].waiting = false;
+  }
 }
 
 // The product that the warp issues: the first that it hasn't, or a new one.
@@ -112,35 +114,33 @@ void Warpgroup::wait(Warp& warp, uint32_t but) {
   come(warp);
   Member& member = members_[place(warp)];
   const uint64_t groups = member.groups - std::min<uint64_t>(member.groups, but);
-  if (finish(warp, groups)) return;
+  if (can_finish(groups)) return finish(warp, groups);
   member.needs = groups;
   warp.waiting = true;
 }
 
-// Completes the products of the first `groups` groups, for which the warp then has waited. False if others have still
-// to issue one of them.
-bool Warpgroup::finish(Warp& warp, uint64_t groups) {
-  const auto needed = [&](const Product& product) { return product.group < groups; };
-  if (std::ranges::any_of(products_, [&](const Product& one) { return needed(one) && !one.begun; })) return false;
+void Warpgroup::resume(Warp& warp) {
+  Member& member = members_[place(warp)];
+  if (member.needs) finish(warp, member.needs);
+  member.needs = 0;
+}
+
+// Whether all have issued the products of the first `groups` groups.
+bool Warpgroup::can_finish(uint64_t groups) const {
+  return std::ranges::none_of(products_, [&](const Product& one) { return one.group < groups && !one.begun; });
+}
+
+// Completes the products of the first `groups` groups, for which the warp then has waited.
+void Warpgroup::finish(Warp& warp, uint64_t groups) {
   const uint32_t bit = 1u << place(warp);
   for (Product& product : products_) {
-    if (!needed(product)) break;
+    if (product.group >= groups) break;
     warp.work->finish(product.ticket);
     if (product.waited & bit) continue;
     product.waited |= bit;
     if (warp.watch) warp.watch->end_product(warp, *product.step, product.clocks[place(warp)]);
   }
   while (!products_.empty() && products_.front().waited == kAllWarps) products_.pop_front();
-  return true;
-}
-
-// Warps go on whose wait needed the last product.
-void Warpgroup::retry() {
-  for (uint32_t i = 0; i < kWarpsOfGroup; ++i) {
-    if (!members_[i].needs || !finish(warps_[i], members_[i].needs)) continue;
-    members_[i].needs = 0;
-    warps_[i].waiting = false;
-  }
 }
 
 void Warpgroup::leave(const Warp& warp) {

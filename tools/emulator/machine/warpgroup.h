@@ -32,8 +32,10 @@ class Warpgroup {
   void fence(Warp& warp);
   void issue(Warp& warp, const WarpgroupProduct& product, Compute compute, uint64_t a, uint64_t b);
   void commit(Warp& warp);
-  // Stops the warp until all its groups but the latest `but` have completed.
+  // Stops the warp, if others have still to issue its products, until all its groups but the latest `but` can complete.
   void wait(Warp& warp, uint32_t but);
+  // The warp is about to go on: if wait() has stopped it, those groups complete.
+  void resume(Warp& warp);
 
   // The warp has ended. Trap if it has products in flight, or if others came to something that it didn't.
   void leave(const Warp& warp);
@@ -70,8 +72,8 @@ class Warpgroup {
   Product& product_of(const Warp& warp, const WarpgroupProduct& operands, Compute compute);
   void keep(const Warp& warp, Product& product);
   void begin(Warp& warp, Product& product);
-  bool finish(Warp& warp, uint64_t groups);
-  void retry();
+  bool can_finish(uint64_t groups) const;
+  void finish(Warp& warp, uint64_t groups);
 
   Warp* warps_;
   std::deque<Event> events_;  // those that some warps have not come to yet
