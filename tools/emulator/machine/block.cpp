@@ -265,7 +265,8 @@ void Block::fault(const Warp& warp, Check check, const std::string& text) const 
 }
 
 std::string Block::waited_for(const Warp& warp) const {
-  for (const std::string& text : {mbarriers_.describe(warp), pool_.describe(warp)})
+  const std::string product = warp.warpgroup ? warp.warpgroup->describe(warp) : "";
+  for (const std::string& text : {mbarriers_.describe(warp), pool_.describe(warp), product})
     if (!text.empty()) return text;
   return barriers_.describe(warp);
 }
