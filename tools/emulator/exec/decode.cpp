@@ -116,12 +116,14 @@ class Decoder {
     for (const char* at = form.operands; *at; ++at) {
       if (*at == '=') {
         destination = false;
-      } else if (*at >= '1' && *at <= '5') {
-        const size_t count = static_cast<size_t>(*at - '0');
-        if (*++at == 'T') {
+      } else if (*at >= '1' && *at <= '9') {
+        char* letter = nullptr;
+        const size_t count = std::strtoul(at, &letter, 10);
+        at = letter;
+        if (*letter == 'T') {
           found.push_back({'G' + std::string(count, 'w'), true, destination, true});
         } else {
-          found.push_back({std::string(count, *at), true, destination});
+          found.push_back({std::string(count, *letter), true, destination});
         }
       } else if (at[1] == '|') {
         found.push_back({{at[0], at[2]}, true, destination});
@@ -159,9 +161,9 @@ class Decoder {
     if (operand.negated) return false;
     switch (operand.kind) {
       case Kind::Register:
-        return file_.letter_of(operand.name) == letter;
+        return file_.letter_of(operand.name) == (letter == 'a' ? 'w' : letter);
       case Kind::Immediate:
-        return letter == 'h' || letter == 'w' || letter == 'q' || letter == 'p' || letter == 'i';
+        return letter == 'h' || letter == 'w' || letter == 'q' || letter == 'p' || letter == 'i' || letter == 'm';
       case Kind::Special:
         return letter == 'w';
       case Kind::Symbol:
@@ -185,11 +187,20 @@ class Decoder {
     }
     const std::vector<Pattern> wanted = patterns(form);
     size_t rows = 0;
-    int addresses = 0;
+    int addresses = 0, modifiers = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Operand& operand = instruction.operands[i];
       for (size_t j = 0; j < wanted[i].letters.size(); ++j) {
-        place(wanted[i].letters[j], wanted[i].element(operand, j), step, rows++, addresses);
+        const Operand& one = wanted[i].element(operand, j);
+        if (wanted[i].letters[j] == 'a') {
+          step.accumulators.push_back(file_.of_register(one.name));
+          continue;
+        }
+        if (wanted[i].letters[j] == 'm') {
+          step.modifiers[modifiers++] = small(one);
+          continue;
+        }
+        place(wanted[i].letters[j], one, step, rows++, addresses);
         step.writes += wanted[i].destination;
       }
     }
@@ -255,6 +266,12 @@ class Decoder {
       default:
         return file_.of_register(operand.name);
     }
+  }
+
+  int8_t small(const Operand& operand) const {
+    const int64_t number = static_cast<int64_t>(operand.bits);
+    if (number < -1 || number > 1) throw ParseError(line_, fmt::format("expected -1, 0 or 1, got {}", number));
+    return static_cast<int8_t>(number);
   }
 
   // The address of a parameter or of a shared variable, in its space.

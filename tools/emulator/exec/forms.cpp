@@ -14,18 +14,18 @@ Table make_table() {
       for (const Form& form : list) table.emplace(form.name, &form);
   };
   add({control_forms(), shuffle_forms(), vote_forms(), async_copy_forms(), atomic_forms(), mbarrier_forms(),
-       tensor_copy_forms()});
+       tensor_copy_forms(), warpgroup_forms()});
 #ifdef STRATUM_EMULATOR_AVX2
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     using namespace avx2;
     add({compare_forms(), convert_forms(), float_forms(), integer_forms(), matrix_forms(), memory_forms(), mma_forms(),
-         move_forms()});
+         move_forms(), wgmma_forms()});
     return table;
   }
 #endif
   using namespace any_x86;
   add({compare_forms(), convert_forms(), float_forms(), integer_forms(), matrix_forms(), memory_forms(), mma_forms(),
-       move_forms()});
+       move_forms(), wgmma_forms()});
   return table;
 }
 

@@ -16,7 +16,8 @@ namespace stratum::emulator {
 //   q  64-bit register     S  address in shared memory      w|p  a pair of destinations
 //   h  16-bit register     P  address of a parameter        L    label
 //   p  predicate           i  immediate (Step::number)    4T   address of a tensor map and four coordinates
-//   _  a result that is not wanted
+//   _  a result that is not wanted                        m    small immediate (Step::modifiers)
+//   a  accumulator, 32 bits (Step::accumulators)
 //
 // Forms of one name differ in their operands; the first that fits is taken.
 struct Form {
@@ -43,6 +44,7 @@ FormList async_copy_forms();
 FormList atomic_forms();
 FormList mbarrier_forms();
 FormList tensor_copy_forms();
+FormList warpgroup_forms();
 
 // Forms that work on whole rows are compiled for any x86-64 and once more for AVX2 with FMA, each in a namespace of its
 // own. Their sources use nothing of the standard library that could be emitted as a function: the linker keeps one copy
@@ -55,7 +57,8 @@ FormList tensor_copy_forms();
   FormList matrix_forms();         \
   FormList memory_forms();         \
   FormList mma_forms();            \
-  FormList move_forms();
+  FormList move_forms();           \
+  FormList wgmma_forms();
 
 namespace any_x86 {
 STRATUM_EMULATOR_ROW_FORMS

@@ -7,56 +7,20 @@
 #include "exec/exact_mma.h"
 #include "exec/floats.h"
 #include "exec/lanes.h"
+#include "exec/plain_mma.h"
 #include "exec/transpose.h"
 #include "exec/trap.h"
 #include "machine/options.h"
-#ifdef __FMA__
-#include <immintrin.h>
-#endif
 
 namespace stratum::emulator::STRATUM_EMULATOR_ISA {
 namespace {
 
-// Eight columns of a row.
-#ifdef __FMA__
-using Columns = __m256;
-#else
-using Columns = float __attribute__((vector_size(32)));
-#endif
-
-// c += a b. The product of two 16-bit floats is a float32 (but for bfloat16 products outside the range of one), so it
-// doesn't matter whether it is rounded before the sum.
-[[gnu::always_inline]] inline void add_product(Columns& c, float a, const Columns& b) {
-#ifdef __FMA__
-  c = _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
-#else
-  c += a * b;
-#endif
-}
-
-// sums (8 x 8) += kHalf's rows of A times B.
-template <int kHalf>
-[[gnu::always_inline]] inline void multiply_half(const float (*a)[64], const float* b, float* sums) {
-  Columns c[8];
-  std::memcpy(c, sums, sizeof c);
-  for (int k = 0; k < 16; ++k) {
-    Columns columns;
-    std::memcpy(&columns, b + 8 * k, sizeof columns);
-    const float* quarter = a[kHalf + k / 8 * 2] + k % 8;
-#pragma GCC unroll 8
-    for (int m = 0; m < 8; ++m) add_product(c[m], quarter[8 * m], columns);
-  }
-  std::memcpy(sums, c, sizeof c);
-}
-
 template <auto to_float>
 void multiply_plain(const uint16_t (&a)[4][64], const uint16_t* b, float (&sums)[2][64]) {
   alignas(32) float wide_a[4][64], wide_b[128];
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 64; ++j) wide_a[i][j] = to_float(a[i][j]);
-  for (int j = 0; j < 128; ++j) wide_b[j] = to_float(b[j]);
-  multiply_half<0>(wide_a, wide_b, sums[0]);
-  multiply_half<1>(wide_a, wide_b, sums[1]);
+  for (int i = 0; i < 4; ++i) widen<to_float>(a[i], 64, wide_a[i]);
+  widen<to_float>(b, 128, wide_b);
+  plain_multiply(wide_a, wide_b, sums);
 }
 
 template <class Format>

@@ -51,9 +51,12 @@ struct Step {
   uint32_t guard = kTrue;   // a predicate
   uint32_t guard_flip = 0;  // all ones under @!p
   uint32_t row[kMaxOperands] = {};
-  int64_t offset[3] = {};   // of the step's addresses, in their order
-  bool wide[3] = {};        // that address is in a 64-bit register
-  uint32_t number = 0;      // an operand that must be an immediate
+  int64_t offset[3] = {};    // of the step's addresses, in their order
+  bool wide[3] = {};         // that address is in a 64-bit register
+  uint32_t number = 0;       // an operand that must be an immediate
+  int8_t modifiers[4] = {};  // several small ones, in their order
+  // Registers that an asynchronous product adds to after the step. They are not among the operands below.
+  std::vector<uint32_t> accumulators = {};
   uint32_t target = 0;      // of a branch: the step it leads to,
   uint32_t reconverge = 0;  // and where the lanes that do and don't take it meet again
   int line = 0;
@@ -92,6 +95,7 @@ struct Program {
   uint32_t static_shared_bytes = 0;  // dynamic shared memory follows
   uint32_t predicate_bytes = 0;      // of the register file, before the first row
   uint32_t cells = 0;
+  std::vector<std::string> names;  // of registers, by their cells
 
   // Registers are numbered for what is known of them: predicates, then rows (a 64-bit register takes two numbers).
   uint16_t cell_of(uint32_t offset) const {

@@ -61,6 +61,8 @@ void RegisterFile::describe(Program& program) const {
   program.register_bytes = bytes_;
   program.predicate_bytes = rows_begin_;
   program.cells = rows_begin_ / 4 + (bytes_ - rows_begin_) / kRowBytes;
+  program.names.resize(program.cells);
+  for (const auto& [name, place] : registers_) program.names[program.cell_of(place)] = name;
 }
 
 }  // namespace stratum::emulator

@@ -15,6 +15,7 @@ class Barriers;
 class BulkStores;
 class Mbarriers;
 class RegisterPool;
+class Warpgroup;
 class Watch;
 struct Options;
 
@@ -49,6 +50,7 @@ struct Warp {
   Mbarriers* mbarriers = nullptr;
   BulkStores* stores = nullptr;
   RegisterPool* pool = nullptr;
+  Warpgroup* warpgroup = nullptr;  // null: the block has not all four warps of it
 
   // The next of a sequence that `seed` began (splitmix64).
   uint32_t random() {

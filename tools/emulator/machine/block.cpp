@@ -42,8 +42,10 @@ Block::Block(const Program& program, const Launch& launch)
     watch_ = std::make_unique<Watch>(program, launch.options.memory, static_cast<uint32_t>(warps_.size()),
                                      static_cast<uint32_t>(shared_.size()));
   }
+  for (size_t i = 0; i + kWarpsOfGroup <= warps_.size(); i += kWarpsOfGroup) warpgroups_.emplace_back(&warps_[i]);
   for (uint32_t i = 0; i < warps_.size(); ++i) {
     Warp& warp = warps_[i];
+    if (i / kWarpsOfGroup < warpgroups_.size()) warp.warpgroup = &warpgroups_[i / kWarpsOfGroup];
     warp.index = i;
     warp.registers = registers_.get() + size_t{i} * program.register_bytes;
     warp.shared = shared_.data();
@@ -82,6 +84,7 @@ void Block::begin(uint64_t number) {
   std::fill(shared_.begin(), shared_.end(), std::byte{kPoison});
   std::memset(registers_.get(), kPoison, program_.register_bytes * warps_.size());
   if (watch_) watch_->reset();
+  for (Warpgroup& warpgroup : warpgroups_) warpgroup.reset();
   barriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
   mbarriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
   pool_.reset(warps_, launch_.registers);
@@ -217,6 +220,7 @@ void Block::run_warp(Warp& warp, uint64_t most) {
   if (limit) most = std::min(most, limit - executed_ + 1);
   uint64_t left = most;
   try {
+    if (warp.warpgroup) warp.warpgroup->resume(warp);
     if (watch_) {
       step_warp<true>(warp, left);
     } else {
@@ -224,6 +228,7 @@ void Block::run_warp(Warp& warp, uint64_t most) {
     }
     if (!warp.live) {
       warp.stores->end();
+      if (warp.warpgroup) warp.warpgroup->leave(warp);
       barriers_.leave(warp);
     }
     executed_ += most - left;
@@ -260,7 +265,8 @@ void Block::fault(const Warp& warp, Check check, const std::string& text) const 
 }
 
 std::string Block::waited_for(const Warp& warp) const {
-  for (const std::string& text : {mbarriers_.describe(warp), pool_.describe(warp)})
+  const std::string product = warp.warpgroup ? warp.warpgroup->describe(warp) : "";
+  for (const std::string& text : {mbarriers_.describe(warp), pool_.describe(warp), product})
     if (!text.empty()) return text;
   return barriers_.describe(warp);
 }

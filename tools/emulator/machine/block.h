@@ -14,6 +14,7 @@
 #include "machine/mbarriers.h"
 #include "machine/register_pool.h"
 #include "machine/run.h"
+#include "machine/warpgroup.h"
 #include "machine/watch.h"
 
 namespace stratum::emulator {
@@ -62,6 +63,7 @@ class Block {
   std::vector<std::byte> shared_;
   std::vector<Warp> warps_;
   std::vector<AsyncCopies> copies_;
+  std::vector<Warpgroup> warpgroups_;  // those that are whole
   Barriers barriers_;
   AsyncWork work_;
   Mbarriers mbarriers_;

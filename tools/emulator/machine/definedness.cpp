@@ -33,11 +33,21 @@ void Definedness::reset() {
 
 void Definedness::use(const Step& step, uint32_t operand, uint32_t lanes) const {
   const uint32_t missing = undefined_[step.cell[operand]] & lanes;
-  if (!missing) return;
-  std::string text =
-      fmt::format("operand {} has a value that nobody wrote, lane {}", operand + 1, __builtin_ctz(missing));
+  if (missing) unwritten(fmt::format("operand {}", operand + 1), missing);
+}
+
+void Definedness::unwritten(const std::string& what, uint32_t missing) const {
+  std::string text = fmt::format("{} has a value that nobody wrote, lane {}", what, __builtin_ctz(missing));
   if (!origin_.empty()) text += fmt::format("; the latest such value was read at line {}: {}", origin_line_, origin_);
   throw Trap(Check::Unwritten, text);
+}
+
+void Definedness::accumulate(const Step& product, bool adds) {
+  for (const uint32_t place : product.accumulators) {
+    const uint16_t cell = program_.cell_of(place);
+    if (adds && undefined_[cell]) unwritten("accumulator " + program_.names[cell], undefined_[cell]);
+    undefined_[cell] = 0;
+  }
 }
 
 void Definedness::check(const Warp&, const Step& step, uint32_t active, uint32_t lanes) const {

@@ -31,11 +31,15 @@ class Definedness {
   // After a step; `loaded` are bytes that it read and nobody wrote.
   void update(const Warp& warp, const Step& step, uint32_t lanes, const MissingBytes& loaded);
 
+  // A product is issued that adds to its accumulators or overwrites them: Trap if it adds to one without a value.
+  void accumulate(const Step& product, bool adds);
+
   // Where the latest value came from that nobody wrote, for messages.
   void note_origin(int line, std::string what) { origin_line_ = line, origin_ = std::move(what); }
 
  private:
   void use(const Step& step, uint32_t operand, uint32_t lanes) const;
+  [[noreturn]] void unwritten(const std::string& what, uint32_t missing) const;
 
   const Program& program_;
   std::vector<uint32_t> undefined_;  // by Step::cell

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "exec/trap.h"
@@ -24,6 +25,8 @@ Actor actor(const Warp& warp, uint32_t lane) { return {warp.index * kLanes + lan
 Watch::Watch(const Program& program, const MemoryMap* memory, uint32_t warps, uint32_t shared_bytes)
     : program_(program), memory_(memory), order_(warps), shared_(order_, shared_bytes) {
   for (uint32_t i = 0; i < warps; ++i) registers_.emplace_back(program);
+  const bool multiplies = std::ranges::any_of(program.steps, [](const Step& one) { return !one.accumulators.empty(); });
+  for (uint32_t i = 0; multiplies && i < warps; ++i) in_flight_.emplace_back(program);
   counters_.steps.resize(program.steps.size());
   counters_.executed.assign(warps, std::vector<uint64_t>(program.steps.size()));
 }
@@ -34,6 +37,7 @@ void Watch::reset() {
   accesses_.read.clear();
   accesses_.written.clear();
   for (Definedness& registers : registers_) registers.reset();
+  for (RegistersInFlight& registers : in_flight_) registers.reset();
   ++counters_.blocks;
 }
 
@@ -44,6 +48,7 @@ void Watch::before(const Warp& warp, const Step& step, uint32_t active, uint32_t
   counters_.steps[number].lanes += static_cast<uint64_t>(__builtin_popcount(lanes));
   counters_.executed[warp.index][number] += lanes != 0;
   const Definedness& registers = registers_[warp.index];
+  if (lanes && !in_flight_.empty()) in_flight_[warp.index].touch(step);
   registers.check(warp, step, active, lanes);
   const bool matrix = step.flow == DataFlow::StoreMatrix || step.flow == DataFlow::StoreMatrixTransposed;
   if (step.flow == DataFlow::Store || matrix) stored_ = registers.stored(step, lanes);
@@ -182,6 +187,28 @@ void Watch::tensor_write(const Warp& warp, uint32_t lane, uint64_t address, uint
   counts.sectors += sectors(&address, bytes, 1);
   global_write(lane, address, bytes, undefined);
   note(accesses_.written, warp.step->line, address, bytes);
+}
+
+uint32_t Watch::begin_product(const Warp& warp, const WarpgroupProduct& product) {
+  in_flight_[warp.index].begin(*warp.step);
+  registers_[warp.index].accumulate(*warp.step, product.adds);
+  const uint32_t clock = begin_async(warp, Agent::Wgmma);
+  const auto read = [&](char name, const MatrixDescriptor& matrix, uint32_t first_group, uint32_t groups) {
+    matrix.each_chunk(first_group, groups, [&](uint32_t address) {
+      if (!read_async(warp, 0, Agent::Wgmma, clock, address, kChunkBytes)) return;
+      throw Trap(Check::Unwritten,
+                 fmt::format("{} has a value that nobody wrote, at shared address {:#x}", name, address));
+    });
+  };
+  const uint32_t groups_of_warp = kRowsOfGroup / kWarpsOfGroup / 8;
+  if (!product.a_registers) read('A', product.a, warp.index % kWarpsOfGroup * groups_of_warp, groups_of_warp);
+  read('B', product.b, 0, product.columns / 8);
+  return clock;
+}
+
+void Watch::end_product(const Warp& warp, const Step& product, uint32_t clock) {
+  in_flight_[warp.index].end(product);
+  end_async(warp, Agent::Wgmma, clock);
 }
 
 void Watch::count_copies(const Warp& warp, const uint64_t* to, const uint64_t* from, const uint32_t* from_bytes,

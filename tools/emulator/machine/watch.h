@@ -7,11 +7,13 @@
 
 #include "exec/space.h"
 #include "exec/warp.h"
+#include "exec/warpgroup_product.h"
 #include "machine/block_accesses.h"
 #include "machine/counters.h"
 #include "machine/definedness.h"
 #include "machine/memory_map.h"
 #include "machine/order.h"
+#include "machine/registers_in_flight.h"
 #include "machine/shared_shadow.h"
 
 namespace stratum::emulator {
@@ -54,6 +56,13 @@ class Watch {
   // that nobody wrote.
   uint32_t tensor_read(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes);
   void tensor_write(const Warp& warp, uint32_t lane, uint64_t address, uint32_t bytes, uint32_t undefined);
+  // A product of a warpgroup, from a warp's issue to its wait; between the two the warp's agent reads. Trap for
+  // operands that nobody wrote, races, and registers in flight.
+  uint32_t begin_product(const Warp& warp, const WarpgroupProduct& product);
+  void end_product(const Warp& warp, const Step& product, uint32_t clock);
+  void fence_registers(const Warp& warp) {
+    if (!in_flight_.empty()) in_flight_[warp.index].fence();
+  }
 
   Order& order() { return order_; }
   // To global memory, by the block so far.
@@ -69,9 +78,10 @@ class Watch {
   const MemoryMap* memory_;  // null: any global memory may be used
   Order order_;
   SharedShadow shared_;
-  std::vector<Definedness> registers_;  // of each warp
-  MissingBytes stored_{}, loaded_{};    // of the step that runs
-  const Region* latest_ = nullptr;      // that was used
+  std::vector<Definedness> registers_;        // of each warp
+  std::vector<RegistersInFlight> in_flight_;  // the same; none if the kernel has no wgmma
+  MissingBytes stored_{}, loaded_{};          // of the step that runs
+  const Region* latest_ = nullptr;            // that was used
   Accesses accesses_;
   Counters counters_;
   uint64_t began_ = 0;  // the step that runs, by the host's clock

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 # The first that the opcode begins with. Pipes as Nsight Compute names them, in lower case.
 _PIPES = (
-    ("tensor", ("mma.", "wgmma.")),
+    ("tensor", ("mma.", "wgmma.mma")),
     ("xu", ("ex2.", "lg2.", "tanh.", "rcp.", "rsqrt.", "sqrt.", "sin.", "cos.")),
     (
         "lsu",
@@ -12,13 +14,14 @@ _PIPES = (
     ),
     ("const", ("ld.param", "ld.const")),
     ("shuffle", ("shfl.",)),
-    ("control", ("bra", "ret", "exit", "bar", "cp.async.", "membar", "fence", "griddepcontrol")),
+    ("control", ("bra", "ret", "exit", "bar", "cp.async.", "membar", "fence", "griddepcontrol", "wgmma.")),
     ("fma", ("add.rn.f32", "sub.rn.f32", "mul.rn.f32", "fma.rn.f32", "add.f32", "mul.f32", "fma.")),
     ("divide", ("div.", "rem.")),
 )
 PIPES = tuple(name for name, _ in _PIPES) + ("alu",)
 
-MMA_FLOPS = {"m16n8k16": 2 * 16 * 8 * 16, "m16n8k8": 2 * 16 * 8 * 8}  # of one mma.sync
+# A product of M x N x K; the 64 rows of a wgmma are a warpgroup's, a quarter each warp's.
+_MMA = re.compile(r"(wg)?mma\.(?:.*\.)?m(\d+)n(\d+)k(\d+)\.")
 
 
 def pipe_of(opcode: str) -> str:
@@ -31,6 +34,8 @@ def pipe_of(opcode: str) -> str:
 
 def mma_flops(opcode: str) -> int:
     """Floating-point operations of one warp's execution; 0 if it is no MMA."""
-    return next(
-        (flops for shape, flops in MMA_FLOPS.items() if opcode.startswith("mma.") and f".{shape}." in opcode), 0
-    )
+    found = _MMA.match(opcode)
+    if not found:
+        return 0
+    m, n, k = (int(size) for size in found.groups()[1:])
+    return 2 * m * n * k // (4 if found[1] else 1)
