@@ -199,7 +199,7 @@ TEST_CASE("loads that aren't waited for, or announced, are told") {
     CAPTURE(static_cast<int>(arrival));
     CHECK(fault(kExpect + kLoad + wait(0) + kReadBox, arrival, seed) == "");
     CHECK_THAT(fault(kExpect + kLoad + "bar.sync 0;\n" + kReadBox, arrival, seed),
-               Contains("race: read of shared address 0x400") && Contains("written by a tensor copy at line 14"));
+               Contains("race: read of shared address 0x400") && Contains("written by a tensor copy at line 13"));
     // One phase early.
     CHECK_THAT(fault(kExpect + kLoad + wait(0) + "bar.sync 0;\n" + kExpect + kLoad + wait(0) + kReadBox, arrival, seed),
                Contains("race") || Contains("deadlock"));
@@ -225,7 +225,7 @@ TEST_CASE("a box that is filled again must have been read before") {
   const std::string twice = kExpect + kLoad + wait(0) + kReadBox;
   CHECK(fault(twice + "bar.sync 0;\n" + kExpect + kLoad + wait(1)) == "");
   CHECK_THAT(fault(twice + kExpect + kLoad + wait(1)),
-             Contains("race: read of shared") && Contains("written by a tensor copy"));
+             Contains("race: write of shared") && Contains("read by warp 0, lane 1"));
   // The second warp fills it, which the first may still read.
   std::string other = kExpect + kLoad + wait(1);
   for (size_t at; (at = other.find("%p0")) != other.npos;) other.replace(at, 3, "%p2");
@@ -244,7 +244,9 @@ TEST_CASE("stores that read too early, and buffers that are used too early, are 
              Contains("race: read of shared") && Contains("no fence.proxy.async is between the two"));
   CHECK_THAT(fault(kWriteBox + sync + store + read + fence), Contains("no fence.proxy.async"));
   CHECK_THAT(fault(kWriteBox + fence + store + read),
-             Contains("race: write of shared") && Contains("read by a bulk copy of warp 0"));
+             Contains("race: read of shared") && Contains("written by warp 0, lane 1"));
+  CHECK_THAT(fault(kWriteBox + fence + "bar.warp.sync -1;\n" + store + read),
+             Contains("race: read of shared") && Contains("written by warp 1"));
   const std::string again = "shl.b32 %r10, %tid, 2; add.s32 %r10, %r10, %r8; st.shared.u32 [%r10], 7;\n";
   CHECK(fault(kWriteBox + fence + sync + store + read + sync + again) == "");
   CHECK_THAT(fault(kWriteBox + fence + sync + store + sync + again + read),
