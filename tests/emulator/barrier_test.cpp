@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "support.h"
@@ -92,6 +93,35 @@ TEST_CASE("arrivals for which nobody comes") {
                       "TELL: bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;",
                       {.threads = 64}),
              Contains("barrier 1: the block ends, and 32 of 64 threads have arrived"));
+}
+
+TEST_CASE("a barrier tells whether a predicate holds for one of its threads, for all, or for how many") {
+  // Of warps 0 and 1 at barrier 1, and of the other two at barrier 2: threads below a limit.
+  for (const uint32_t limit : {0u, 1u, 33u, 64u, 65u, 127u, 128u}) {
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      Setup setup{.threads = 128};
+      setup.options = {.checks = true, .seed = seed};
+      const auto out =
+          run_body("shr.u32 %r1, %tid, 6; add.s32 %r1, %r1, 1; setp.lt.u32 %p0, %tid, " + std::to_string(limit) +
+                       ";\n"
+                       "barrier.cta.red.or.pred %p1, %r1, 64, %p0;\n"
+                       "barrier.cta.red.and.pred %p2, %r1, 64, %p0;\n"
+                       "barrier.cta.red.popc.u32 %r2, %r1, 64, %p0;\n"
+                       "selp.u32 %r3, 1000, 0, %p1; selp.u32 %r4, 2000, 0, %p2;\n"
+                       "add.s32 %r0, %r2, %r3; add.s32 %r0, %r0, %r4;\n" +
+                       kStore,
+                   {}, 128, setup);
+      for (uint32_t i = 0; i < 128; ++i) {
+        const uint32_t below = std::min(limit < i / 64 * 64 ? 0 : limit - i / 64 * 64, 64u);
+        CAPTURE(limit, seed, i);
+        CHECK(out[i] == below + (below > 0 ? 1000 : 0) + (below == 64 ? 2000 : 0));
+      }
+    }
+  }
+  CHECK_THAT(fault_of("setp.lt.u32 %p0, %tid, 32; @%p0 bra first;\n"
+                      "barrier.cta.red.or.pred %p1, 1, 64, %p0; ret;\nfirst: bar.sync 1, 64;",
+                      {.threads = 64}),
+             Contains("barrier 1: earlier arrivals were for another reduction"));
 }
 
 }  // namespace stratum::emulator

@@ -1,5 +1,6 @@
 // Branches, return, barriers and setmaxnreg.
 #include <atomic>
+#include <cstring>
 
 #include "exec/forms.h"
 #include "exec/paths.h"
@@ -45,6 +46,18 @@ void at_barrier(Warp& warp, const Step& step, uint32_t lanes) {
   warp.barriers->arrive(warp, number, threads, kWaits);
 }
 
+// Operands: d, number, count of threads, predicate.
+template <Reduction reduction>
+void reduce_at_barrier(Warp& warp, const Step& step, uint32_t lanes) {
+  if (lanes != warp.live) trap_not_converged(warp, lanes, warp.live);
+  const uint32_t number = uniform(warp, step.row[1], lanes, "the barrier's number");
+  const uint32_t threads = uniform(warp, step.row[2], lanes, "the barrier's count of threads");
+  if (threads == 0) throw Trap(Check::Barrier, "a barrier for 0 threads");
+  uint32_t holds;
+  std::memcpy(&holds, warp.registers + step.row[3], sizeof holds);
+  warp.barriers->arrive(warp, number, threads, true, reduction, holds & lanes);
+}
+
 // Lanes of a warp run together: there is nothing to do but to see that they do, and that their accesses are in order.
 void sync_warp(Warp& warp, const Step& step, uint32_t lanes) {
   const uint32_t named = uniform(warp, step.row[0], lanes, "the mask of lanes") & warp.live;
@@ -78,6 +91,9 @@ const Form kForms[] = {
     {"bar.sync", "=w", at_barrier<Count::Every, true>},
     {"bar.sync", "=ww", at_barrier<Count::Given, true>},
     {"bar.arrive", "=ww", at_barrier<Count::Given, false>},
+    {"barrier.cta.red.or.pred", "p=wwp", reduce_at_barrier<Reduction::Or>},
+    {"barrier.cta.red.and.pred", "p=wwp", reduce_at_barrier<Reduction::And>},
+    {"barrier.cta.red.popc.u32", "w=wwp", reduce_at_barrier<Reduction::Count>},
     {"bar.warp.sync", "=w", sync_warp},
     {"setmaxnreg.dec.sync.aligned.u32", "=i", give_registers},
     {"setmaxnreg.inc.sync.aligned.u32", "=i", take_registers},

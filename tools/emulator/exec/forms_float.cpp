@@ -32,6 +32,12 @@ namespace {
 // To [0, 1], NaN to 0.
 [[gnu::always_inline]] inline float saturated(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
 
+// The product with the divisor's approximate reciprocal, which a subnormal divisor is scaled for.
+[[gnu::always_inline]] inline float quotient_approximate(float a, float b) {
+  const float scale = magnitude_of(b) < 0x1p-126f ? 0x1p24f : 1.0f;
+  return canonical(a * (reciprocal_approximate(b * scale) * scale));
+}
+
 const Form kForms[] = {
     {"add.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) + flushed(b))); }>},
     {"sub.rn.ftz.f32", "w=ww", each<[](float a, float b) { return canonical(flushed(flushed(a) - flushed(b))); }>},
@@ -63,6 +69,9 @@ const Form kForms[] = {
     {"sub.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a - b); }>},
     {"mul.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a * b); }>},
     {"div.rn.f32", "w=ww", each<[](float a, float b) { return canonical(a / b); }>},
+    {"div.approx.f32", "w=ww", each<[](float a, float b) { return quotient_approximate(a, b); }>},
+    {"div.approx.ftz.f32", "w=ww",
+     each<[](float a, float b) { return flushed(quotient_approximate(flushed(a), flushed(b))); }>},
     {"fma.rn.f32", "w=www", each<[](float a, float b, float c) { return canonical(__builtin_fmaf(a, b, c)); }>},
     {"max.f32", "w=ww", each<[](float a, float b) { return larger(a, b); }>},
     {"min.f32", "w=ww", each<[](float a, float b) { return smaller(a, b); }>},
