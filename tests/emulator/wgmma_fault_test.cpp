@@ -34,7 +34,7 @@ std::string product(const std::string& accumulators = kD, const std::string& a =
                      accumulators, a, b, a[0] == '{' ? "" : ", 0");
 }
 const std::string kOfRegisters = product(kD, "{%a0,%a1,%a2,%a3}");
-const std::string kRead = "add.f32 %f0, %d1, %d1;\n", kWrite = "mov.f32 %d1, 0f00000000;\n";
+const std::string kRead = "add.rn.f32 %f0, %d1, %d1;\n", kWrite = "mov.f32 %d1, 0f00000000;\n";
 
 std::string fault(const std::string& body, uint32_t threads = 128, uint64_t seed = 0) {
   Setup setup{.threads = threads, .shared_bytes = 128 * threads};
@@ -57,7 +57,7 @@ TEST_CASE("products that keep the rules are no fault") {
 
 TEST_CASE("accumulators and A in registers are not touched before the wait for their group") {
   CHECK_THAT(fault(kFilled + kFence + product() + kCommit + kRead + wait() + kEnd),
-             Contains("line 19: in flight: %d1@1 is an accumulator of the wgmma at line 17, which was not waited for"));
+             Contains("line 20: in flight: %d1@1 is an accumulator of the wgmma at line 18, which was not waited for"));
   for (const std::string& touch : {kRead, kWrite, std::string("mov.f32 %f1, %d1;\n")}) {
     CHECK_THAT(fault(kFilled + kFence + product() + touch + kCommit + wait() + kEnd),
                Contains("%d1@1 is an accumulator"));
@@ -68,15 +68,15 @@ TEST_CASE("accumulators and A in registers are not touched before the wait for t
   CHECK_THAT(fault(kFilled + kFence + kOfRegisters + kCommit + "mov.u32 %a2, 1;\n" + wait() + kEnd),
              Contains("%a2@1 is a part of A of the wgmma"));
   CHECK_THAT(fault(kFilled + kFence + product() + product("{%d0,%d1,%e2,%e3}") + kCommit + wait() + kEnd),
-             Contains("%d0@1 is one of other accumulators of the wgmma at line 17"));
+             Contains("%d0@1 is one of other accumulators of the wgmma at line 18"));
   CHECK_THAT(fault(kFilled + kFence + product() + kCommit + kEnd),
-             Contains("ends without a wait for its wgmma at line 17"));
+             Contains("ends without a wait for its wgmma at line 18"));
 }
 
 TEST_CASE("a fence is between what touches registers and a product that uses them") {
   CHECK_THAT(fault(kFilled + product() + kCommit + wait() + kEnd), Contains("no wgmma.fence is before"));
   CHECK_THAT(fault(kFilled + kFence + kWrite + product() + kCommit + wait() + kEnd),
-             Contains("in flight: %d1@1 was used at line 17, and no wgmma.fence is in between"));
+             Contains("in flight: %d1@1 was used at line 18, and no wgmma.fence is in between"));
   CHECK_THAT(fault(kFilled + kFence + product() + kCommit + wait() + kRead + product() + kCommit + wait() + kEnd),
              Contains("no wgmma.fence is in between"));
   CHECK_THAT(fault(kFilled + kFence + "mov.u32 %a2, 1;\n" + kOfRegisters + kCommit + wait() + kEnd),

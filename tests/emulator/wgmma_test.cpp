@@ -1,7 +1,9 @@
 // Products of a warpgroup: their values in every layout of the operands, and in every schedule.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "support.h"
 
@@ -35,7 +37,10 @@ struct Tile {
 
   uint32_t lines() const { return layout.mn_major ? depth : rows; }  // rows of the array
   uint32_t line_elements() const { return layout.swizzle / 2; }
-  uint32_t bytes() const { return rows * depth * 2; }
+  uint32_t bytes() const {  // whole lines
+    const uint32_t along = layout.mn_major ? rows : depth, line = std::max(line_elements(), 8u);
+    return (along + line - 1) / line * line * lines() * 2;
+  }
 
   uint32_t offset(uint32_t row, uint32_t k) const {
     const uint32_t line = layout.mn_major ? k : row, at = layout.mn_major ? row : k;
@@ -144,16 +149,20 @@ void check(const Case& one, Arrival arrival, uint64_t seed, Mma mma) {
   setup.options.seed = seed;
   setup.options.mma = mma;
   const std::vector<uint32_t> out = run_body(body, in, kThreads * accumulators, setup);
-  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+  std::string wrong;  // one assertion for all elements: one each would take most of the time
+  for (uint32_t thread = 0; thread < kThreads && wrong.empty(); ++thread) {
     for (uint32_t i = 0; i < accumulators; ++i) {
       const uint32_t row = row_of(thread, i), column = column_of(thread, i);
       float sum = 0;
       for (uint32_t k = 0; k < one.depth; ++k) sum += a_of(row, k) * b_of(column, k);
       sum = sum * static_cast<float>(one.scale_a * one.scale_b) + (one.adds ? d_of(row, column) : 0);
-      CAPTURE(one.type, one.columns, one.a.swizzle, one.a.mn_major, one.b.swizzle, one.b.mn_major, row, column);
-      REQUIRE(as_float(out[thread * accumulators + i]) == sum);
+      const float got = as_float(out[thread * accumulators + i]);
+      if (got != sum) wrong = fmt::format("row {}, column {}: {}, expected {}", row, column, got, sum);
     }
   }
+  CAPTURE(seed, one.type, one.columns, one.depth, one.a_in_registers, one.a.swizzle, one.a.mn_major, one.b.swizzle,
+          one.b.mn_major);
+  REQUIRE(wrong == "");
 }
 
 }  // namespace

@@ -83,14 +83,16 @@ Warpgroup::Product& Warpgroup::product_of(const Warp& warp, const WarpgroupProdu
   return product;
 }
 
-// Poisons the warp's accumulators. What they held is kept, unless it is what an earlier product will leave there.
+// Keeps what the warp's accumulators hold, and poisons them. Where an earlier product is still to add to them they are
+// poison already, or have the sum so far.
 void Warpgroup::keep(const Warp& warp, Product& product) {
   const std::vector<uint32_t>& rows = product.step->accumulators;
   const bool chained = std::ranges::any_of(products_, [&](const Product& earlier) {
     return &earlier != &product && (earlier.came >> place(warp) & 1) &&
            (!earlier.begun || warp.work->pending(earlier.ticket)) && earlier.step->accumulators == rows;
   });
-  if (product.operands.adds && !chained) {
+  if (chained) return;
+  if (product.operands.adds) {
     std::vector<uint32_t>& before = product.before[place(warp)];
     before.resize(rows.size() * kLanes);
     for (size_t i = 0; i < rows.size(); ++i) std::memcpy(&before[i * kLanes], warp.registers + rows[i], kRowBytes);
