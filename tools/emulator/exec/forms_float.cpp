@@ -32,10 +32,10 @@ namespace {
 // To [0, 1], NaN to 0.
 [[gnu::always_inline]] inline float saturated(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
 
-// The product with the divisor's approximate reciprocal, which a subnormal divisor is scaled for.
+// The product with the divisor's approximate reciprocal, both scaled where the divisor is subnormal.
 [[gnu::always_inline]] inline float quotient_approximate(float a, float b) {
   const float scale = magnitude_of(b) < 0x1p-126f ? 0x1p24f : 1.0f;
-  return canonical(a * (reciprocal_approximate(b * scale) * scale));
+  return canonical(a * scale * reciprocal_approximate(b * scale));
 }
 
 const Form kForms[] = {

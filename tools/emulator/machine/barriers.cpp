@@ -6,7 +6,8 @@
 
 namespace stratum::emulator {
 
-void Barriers::reset(std::vector<Warp>& warps, Order* order) {
+void Barriers::reset(std::vector<Warp>& warps, Order* order, bool takes_turns) {
+  takes_turns_ = takes_turns;
   warps_ = &warps;
   order_ = order;
   live_ = static_cast<uint32_t>(warps.size());
@@ -76,7 +77,7 @@ void Barriers::leave(const Warp& warp) {
     if (barriers_[i].arrived && barriers_[i].arrived >= expected(barriers_[i])) complete(i);
   if (live_) return;
   for (uint32_t i = 0; i < kBarriers; ++i) {
-    if (!barriers_[i].arrived || barriers_[i].completed) continue;
+    if (!barriers_[i].arrived || (takes_turns_ && barriers_[i].completed)) continue;
     throw Trap(Check::Barrier, fmt::format("barrier {}: the block ends, and {} of {} threads have arrived", i,
                                            barriers_[i].arrived, expected(barriers_[i])));
   }

@@ -19,8 +19,9 @@ enum class Reduction { None, Or, And, Count };
 
 class Barriers {
  public:
-  // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order.
-  void reset(std::vector<Warp>& warps, Order* order);
+  // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order. The
+  // warps of a kernel that takes turns may pass the last one on to nobody.
+  void reset(std::vector<Warp>& warps, Order* order, bool takes_turns);
 
   // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
   // Trap for a barrier that doesn't exist, for a count that differs from that of earlier arrivals, and if the warp has
@@ -31,8 +32,7 @@ class Barriers {
               uint32_t holds = 0);
 
   // The warp has ended: barriers for every thread wait for it no longer, and come after all that it did. Trap if it was
-  // the last and some have arrived at a barrier for more that never completed: the last turn of those that warps take
-  // is passed on to nobody.
+  // the last and some have arrived at a barrier for more, unless it is a turn that nobody takes any more.
   void leave(const Warp& warp);
 
   // What the warp, which waits, waits for.
@@ -53,6 +53,7 @@ class Barriers {
 
   std::vector<Warp>* warps_ = nullptr;
   Order* order_ = nullptr;
+  bool takes_turns_ = false;
   uint32_t live_ = 0;  // warps
   std::array<Barrier, kBarriers> barriers_;
 };
