@@ -99,12 +99,13 @@ STRATUM_DEVICE void produce_keys(const abi::GatedBackwardSm90aParams& params, u3
                                  const BackwardBarriers<Tile>& barriers, int rank) {
   for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
     const DkvWork<Tile> work(params, order.place(), rank);
-    mbarrier_wait(barriers.own_empty(), order.parity() ^ 1);
-    const u32 full = barriers.own_full();
-    mbarrier_arrive_expect(full, Tile::consumers * Tile::own_bytes);
-#pragma unroll
+    const int place = order.template use<Tile::own_places>();
+#pragma unroll 1
     for (int consumer = 0; consumer < Tile::consumers; ++consumer) {
-      const u32 own = shared + Tile::own_at + consumer * Tile::own_bytes;
+      const u32 full = barriers.own_full(place, consumer);
+      const u32 own = shared + Tile::own_at(place, consumer);
+      mbarrier_wait(barriers.own_empty(place, consumer), order.template parity<Tile::own_places>() ^ 1);
+      mbarrier_arrive_expect(full, Tile::own_bytes);
       const int row = work.first + consumer * 64;
       load_rows<typename Tile::OwnGate>(own + Tile::own_gate_at, params.kg, full, work.kv_head, row, work.batch);
       load_rows<typename Tile::Own>(own, params.k, full, work.kv_head, row, work.batch);
@@ -131,8 +132,6 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
   constexpr int N = Tile::tile_n;
   const int lane = threadIdx.x & 31;
   const int warp = threadIdx.x >> 5 & 3;
-  const u32 own = shared + Tile::own_at + consumer * Tile::own_bytes;
-  BackwardProducts<Tile> products(shared, consumer);
   const ConsumerTurns<Tile::consumers> turns(consumer);
   RingPosition<Tile::stages> ring;
   const auto release = [&](int stage) {
@@ -144,7 +143,10 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     clear(dk);
     clear(dv);
     clear(dkg);
-    mbarrier_wait(barriers.own_full(), order.parity());
+    const int place = order.template use<Tile::own_places>();
+    const u32 own = shared + Tile::own_at(place, consumer);
+    BackwardProducts<Tile> products(shared, own);
+    mbarrier_wait(barriers.own_full(place, consumer), order.template parity<Tile::own_places>());
     scale_own_gate<Tile>(own, params.gate_half_scale, consumer);
 
     // Nothing but plain registers crosses the loop's back edge: a step's dS Q and dT Qg are issued at the head of the
@@ -176,12 +178,13 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       }
       products.first(s, ring.stage);
       wgmma_commit();
-      turns.pass();
+      if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
       wgmma_wait<1>();
       hold(t);
       Arithmetic::open_gate(t, dt);
       wgmma_wait<0>();
       hold(s);
+      if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
 
       if (first_query < consumer * 64 + 63) {
         mask_queries(s, first_query + (lane & 3) * 2, consumer * 64 + warp * 16 + (lane >> 2));
@@ -201,10 +204,11 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       products.add_second(dv, w, ring.stage);
       products.second(dw, ring.stage);
       wgmma_commit();
-      turns.pass();
+      if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
       wgmma_wait<0>();
       hold(dw);
       hold(dv);
+      if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
       Arithmetic::differentiate(s, t, dw, w, ds, dt, stats);
       previous = ring.stage;
     };
@@ -253,22 +257,22 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
 
     if constexpr (Tile::cluster == 2) {
       named_barrier_sync<256>(15);  // the sums take the place of both consumers' keys
-      const u32 place = shared + Tile::own_at + (threadIdx.x & 127) * 16;
+      const u32 sums = shared + Tile::own_at(place, 0) + (threadIdx.x & 127) * 16;
       const u32 other = rank ^ 1;
       if (consumer != rank) {
-        lay_down(place, 0, dk);
-        lay_down(place, Tile::head_dim / 2, dv);
-        lay_down(place, Tile::head_dim, dkg);
+        lay_down(sums, 0, dk);
+        lay_down(sums, Tile::head_dim / 2, dv);
+        lay_down(sums, Tile::head_dim, dkg);
         mbarrier_arrive_cluster(map_to_block(barriers.sums_ready(), other));
       } else {
-        mbarrier_wait_cluster(barriers.sums_ready(), order.parity());
-        const u32 mapped = map_to_block(place, other);
+        mbarrier_wait_cluster(barriers.sums_ready(), order.template parity<1>());
+        const u32 mapped = map_to_block(sums, other);
         add_mapped(dk, mapped, 0, consumer);
         add_mapped(dv, mapped, Tile::head_dim / 2, consumer);
         add_mapped(dkg, mapped, Tile::head_dim, consumer);
         mbarrier_arrive_cluster(map_to_block(barriers.sums_read(), other));
       }
-      mbarrier_wait_cluster(barriers.sums_read(), order.parity());
+      mbarrier_wait_cluster(barriers.sums_read(), order.template parity<1>());
     }
     if (Tile::cluster == 1 || consumer == rank) {
       stage_rows<Element, typename Tile::Own>(own, dk, 0.5f * params.softmax_scale, warp, lane);
@@ -287,7 +291,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
         bulk_commit();
         bulk_wait_read<0>();
       }
-      mbarrier_arrive(barriers.own_empty());
+      mbarrier_arrive(barriers.own_empty(place, consumer));
     }
   }
   turns.finish();

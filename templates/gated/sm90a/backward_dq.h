@@ -56,12 +56,13 @@ STRATUM_DEVICE void produce_queries(const abi::GatedBackwardSm90aParams& params,
                                     const BackwardBarriers<Tile>& barriers) {
   for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
     const DqWork<Tile> work(params, order.place());
-    mbarrier_wait(barriers.own_empty(), order.parity() ^ 1);
-    const u32 full = barriers.own_full();
-    mbarrier_arrive_expect(full, Tile::consumers * Tile::own_bytes);
-#pragma unroll
+    const int place = order.template use<Tile::own_places>();
+#pragma unroll 1
     for (int consumer = 0; consumer < Tile::consumers; ++consumer) {
-      const u32 own = shared + Tile::own_at + consumer * Tile::own_bytes;
+      const u32 full = barriers.own_full(place, consumer);
+      const u32 own = shared + Tile::own_at(place, consumer);
+      mbarrier_wait(barriers.own_empty(place, consumer), order.template parity<Tile::own_places>() ^ 1);
+      mbarrier_arrive_expect(full, Tile::own_bytes);
       const int row = work.first + consumer * 64;
       load_rows<typename Tile::OwnGate>(own + Tile::own_gate_at, params.qg, full, work.head, row, work.batch);
       load_rows<typename Tile::Own>(own, params.q, full, work.head, row, work.batch);
@@ -115,8 +116,6 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
   constexpr int N = Tile::tile_n;
   const int lane = threadIdx.x & 31;
   const int warp = threadIdx.x >> 5 & 3;
-  const u32 own = shared + Tile::own_at + consumer * Tile::own_bytes;
-  BackwardProducts<Tile> products(shared, consumer);
   const ConsumerTurns<Tile::consumers> turns(consumer);
   RingPosition<Tile::stages> ring;
   const auto release = [&](int stage) {
@@ -144,7 +143,10 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
     float dq[Tile::head_dim / 2], dqg[Tile::gate_dim / 2];
     clear(dq);
     clear(dqg);
-    mbarrier_wait(barriers.own_full(), order.parity());
+    const int place = order.template use<Tile::own_places>();
+    const u32 own = shared + Tile::own_at(place, consumer);
+    BackwardProducts<Tile> products(shared, own);
+    mbarrier_wait(barriers.own_full(place, consumer), order.template parity<Tile::own_places>());
     scale_own_gate<Tile>(own, params.gate_half_scale, consumer);
 
     // Nothing but plain registers crosses the loop's back edge: a step's dS K and dT Kg are issued at the head of the
@@ -165,10 +167,17 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       mbarrier_wait(barriers.full(ring.stage), ring.parity);
       wgmma_fence();
       products.gate(t, ring.stage);
+#ifdef SEQ
+      wgmma_commit();
+#endif
       products.first(s, ring.stage);
       wgmma_commit();
       if constexpr (!kFirst) {
+#ifdef SEQ
+        wgmma_wait<2>();
+#else
         wgmma_wait<1>();
+#endif
         hold(dq);
         hold(dqg);
         release(previous);
@@ -177,9 +186,18 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       products.second(dw, ring.stage);
       wgmma_commit();
       if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
+#ifdef SEQ
+      wgmma_wait<2>();
+      hold(t);
+      Arithmetic::open_gate(t, dt);
+      if constexpr (Tile::packing == Packing::kAll) keep_here(dt); else keep_here(t);
+      wgmma_wait<1>();
+      hold(s);
+#else
       wgmma_wait<1>();
       hold(s);
       hold(t);
+#endif
       if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
 
       if (step * N + N - 1 > first) mask_keys(s, step * N + (lane & 3) * 2, row);
@@ -187,7 +205,9 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
 #pragma unroll
         for (int i = 0; i < N / 2; ++i) s[i] -= stats.rows[i / 2 % 2].reduce;
       }
+#ifndef SEQ
       Arithmetic::open_gate(t, dt);
+#endif
       Arithmetic::template weigh<false>(s, t, w, ds, dt, stats, params.softmax_scale_log2);
       if constexpr (Tile::packing == Packing::kNone) {
         keep_here(s);
@@ -211,6 +231,14 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       step_of.template operator()<false>(step);
       ring.advance();
     }
+    wgmma_fence();
+    products.add_first(dq, ds, previous);
+    products.add_gate(dqg, dt, previous);
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold(dq);
+    hold(dqg);
+    release(previous);
     // Of the block's last keys this consumer's queries see none.
 #pragma unroll 1
     for (int step = seen; step < work.steps; ++step) {
@@ -220,14 +248,6 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       ring.advance();
       turns.pass();
     }
-    wgmma_fence();
-    products.add_first(dq, ds, previous);
-    products.add_gate(dqg, dt, previous);
-    wgmma_commit();
-    wgmma_wait<0>();
-    hold(dq);
-    hold(dqg);
-    release(previous);
 
     stage_rows<Element, typename Tile::Own>(own, dq, 0.5f * params.softmax_scale, warp, lane);
     stage_rows<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, dqg, 0.25f * params.gate_scale, warp, lane);
@@ -238,7 +258,7 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       store_rows<typename Tile::OwnGate>(params.dqg, own + Tile::own_gate_at, work.head, first, work.batch);
       bulk_commit();
       bulk_wait_read<0>();
-      mbarrier_arrive(barriers.own_empty());
+      mbarrier_arrive(barriers.own_empty(place, consumer));
     }
   }
   turns.finish();

@@ -20,9 +20,8 @@ struct BackwardProducts {
   using Weights = u32[Tile::tile_n / 16][4];
   u32 own, stream;
 
-  __device__ __forceinline__ BackwardProducts(u32 shared, int consumer)
-      : own(Own::low(shared + Tile::own_at + consumer * Tile::own_bytes)),
-        stream(Stream::low(shared + Tile::stages_at)) {}
+  __device__ __forceinline__ BackwardProducts(u32 shared, u32 own)
+      : own(Own::low(own)), stream(Stream::low(shared + Tile::stages_at)) {}
 
   // The compiler would compute all of a step's descriptors ahead of the loop and have no registers for them.
   __device__ __forceinline__ void forget() { asm volatile("" : "+r"(own)); }

@@ -3,6 +3,7 @@
 
 #include "device/shared_tile.h"
 #include "device/tma.h"
+#include "device/wgmma.h"
 #include "gated/sm90a/backward_pair.h"
 #include "gated/sm90a/backward_tile.h"
 #include "gated/sm90a/consumer_turns.h"
@@ -69,10 +70,12 @@ STRATUM_DEVICE void load_rows(u32 tile, const abi::TensorMap& map, u32 barrier, 
   }
 }
 
+// Sums start at 0, and in registers before any product adds to them.
 template <int kCount>
-STRATUM_DEVICE void clear(float (&values)[kCount]) {
+STRATUM_DEVICE void clear(float (&sums)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = 0.f;
+  for (int i = 0; i < kCount; ++i) sums[i] = 0.f;
+  hold(sums);
 }
 
 }  // namespace stratum::gated::sm90a

@@ -21,12 +21,13 @@ enum class Packing { kNone = 0, kGradients = 1, kAll = 2 };
 // When a consumer lets the next one's products into the tensor cores (consumer_turns.h).
 enum class TurnEnd { kProductsQueued = 1, kScoresReady = 2 };
 
-template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, int kPacking, int kTurnEnd,
-          bool kQueries, int kCluster>
+template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, int kOwnPlaces, int kPacking,
+          int kTurnEnd, bool kQueries, int kCluster>
 struct BackwardTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
   static constexpr int tile_m = kTileM, tile_n = kTileN, stages = kStages;
+  static constexpr int own_places = kOwnPlaces;
   static constexpr Packing packing = static_cast<Packing>(kPacking);
   static constexpr TurnEnd turn_end = static_cast<TurnEnd>(kTurnEnd);
   static constexpr int cluster = kCluster;
@@ -43,7 +44,8 @@ struct BackwardTile {
   using Stream = SwizzledTile<kTileN, kHeadDim>;
   using StreamGate = SwizzledTile<kTileN, kGateDim>;
 
-  // A consumer's rows: first, second, gate. They become the staging of its results.
+  // A consumer's rows: first, second, gate. They become the staging of its results. With two places for them the next
+  // tile's rows come while this one's are in use.
   static constexpr int own_second_at = Own::bytes;
   static constexpr int own_gate_at = 2 * Own::bytes;
   static constexpr int own_bytes = own_gate_at + OwnGate::bytes;
@@ -55,11 +57,11 @@ struct BackwardTile {
   static constexpr bool queries_stream = kQueries;
   static constexpr int stats_bytes = kQueries ? kTileN * 12 + 16 : 0;
 
-  static constexpr int own_at = 0;
-  static constexpr int stages_at = consumers * own_bytes;
+  STRATUM_DEVICE int own_at(int place, int consumer) { return (place * consumers + consumer) * own_bytes; }
+  static constexpr int stages_at = own_places * consumers * own_bytes;
   static constexpr int stats_at = stages_at + stages * stage_bytes;
   static constexpr int barriers_at = stats_at + stages * stats_bytes;
-  static constexpr int shared_bytes = barriers_at + (2 * stages + 4) * 8;
+  static constexpr int shared_bytes = barriers_at + (2 * stages + 2 * own_places * consumers + 2) * 8;
 };
 
 // The block's barriers. Full: everything has come. Empty: nobody reads the place any more.
@@ -68,21 +70,27 @@ struct BackwardBarriers {
   u32 base;
   __device__ __forceinline__ u32 full(int stage) const { return base + 8 * stage; }
   __device__ __forceinline__ u32 empty(int stage) const { return base + 8 * (Tile::stages + stage); }
-  __device__ __forceinline__ u32 own_full() const { return base + 16 * Tile::stages; }
-  __device__ __forceinline__ u32 own_empty() const { return base + 16 * Tile::stages + 8; }
+  __device__ __forceinline__ u32 own_full(int place, int consumer) const {
+    return base + 16 * Tile::stages + 16 * (place * Tile::consumers + consumer);
+  }
+  __device__ __forceinline__ u32 own_empty(int place, int consumer) const { return own_full(place, consumer) + 8; }
   // Of a cluster's two blocks: the other's sums lie ready; the other has read ours.
-  __device__ __forceinline__ u32 sums_ready() const { return base + 16 * Tile::stages + 16; }
-  __device__ __forceinline__ u32 sums_read() const { return base + 16 * Tile::stages + 24; }
+  __device__ __forceinline__ u32 sums_ready() const { return own_full(Tile::own_places, 0); }
+  __device__ __forceinline__ u32 sums_read() const { return sums_ready() + 8; }
 
   // By one thread. A stage is filled by the thread that starts its copies and, where statistics stream, by their two
-  // warps, and handed back by each consumer warp; the own rows' place is handed back by one thread of each consumer.
+  // warps, and handed back by each consumer warp; a place of own rows is handed back by one thread of its consumer.
   __device__ __forceinline__ void init() const {
     for (int stage = 0; stage < Tile::stages; ++stage) {
       mbarrier_init(full(stage), Tile::queries_stream ? 3 : 1);
       mbarrier_init(empty(stage), 4 * Tile::consumers);
     }
-    mbarrier_init(own_full(), 1);
-    mbarrier_init(own_empty(), Tile::consumers);
+    for (int place = 0; place < Tile::own_places; ++place) {
+      for (int consumer = 0; consumer < Tile::consumers; ++consumer) {
+        mbarrier_init(own_full(place, consumer), 1);
+        mbarrier_init(own_empty(place, consumer), 1);
+      }
+    }
     mbarrier_init(sums_ready(), 128);
     mbarrier_init(sums_read(), 128);
     mbarrier_init_fence();

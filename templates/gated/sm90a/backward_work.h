@@ -23,8 +23,15 @@ struct TileOrder {
     block /= kCluster;
     return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
   }
-  // Of barriers that complete once a round.
-  __device__ __forceinline__ u32 parity() const { return round & 1; }
+  // Which of kPlaces places a round uses in turn, and the parity of a barrier that completes once a use.
+  template <int kPlaces>
+  __device__ __forceinline__ int use() const {
+    return round % kPlaces;
+  }
+  template <int kPlaces>
+  __device__ __forceinline__ u32 parity() const {
+    return round / kPlaces & 1;
+  }
 };
 
 // dq: tile_m queries of one head; the keys they see stream by, in ascending order.

@@ -17,12 +17,16 @@ struct ConsumerTurns {
     if (consumer == kConsumers - 1) pass();
   }
   __device__ __forceinline__ void take() const {
+    #ifndef NOTURN
     if constexpr (kConsumers > 1) named_barrier_sync<256>(1 + consumer);
+#endif
   }
   __device__ __forceinline__ void pass() const {
+#ifndef NOTURN
     if constexpr (kConsumers > 1) {
       named_barrier_arrive<256>(consumer == kConsumers - 1 ? 1 : 2 + consumer);
     }
+#endif
   }
   // Behind everybody's last turn: takes what was passed to the first.
   __device__ __forceinline__ void finish() const {
