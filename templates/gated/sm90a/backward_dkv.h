@@ -157,6 +157,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       float s[N / 2], t[N / 2];
       u32 w[N / 16][4];
       products.forget();
+      const int stage = __shfl_sync(0xffffffffu, ring.stage, 0);
       turns.take();
       if constexpr (!kFirst) {
         wgmma_fence();
@@ -164,10 +165,10 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
         products.add_gate(dkg, dt, previous);
         wgmma_commit();
       }
-      mbarrier_wait(barriers.full(ring.stage), ring.parity);
-      const DkvStats<Tile> stats{{shared + Tile::stats_at + ring.stage * Tile::stats_bytes}, lane};
+      mbarrier_wait(barriers.full(stage), ring.parity);
+      const DkvStats<Tile> stats{{shared + Tile::stats_at + stage * Tile::stats_bytes}, lane};
       wgmma_fence();
-      products.gate(t, ring.stage);
+      products.gate(t, stage);
       wgmma_commit();
       if constexpr (!kFirst) {
         wgmma_wait<1>();
@@ -176,7 +177,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
         release(previous);
         wgmma_fence();
       }
-      products.first(s, ring.stage);
+      products.first(s, stage);
       wgmma_commit();
       if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
       wgmma_wait<1>();
@@ -201,8 +202,8 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       turns.take();
       float dw[N / 2];
       wgmma_fence();
-      products.add_second(dv, w, ring.stage);
-      products.second(dw, ring.stage);
+      products.add_second(dv, w, stage);
+      products.second(dw, stage);
       wgmma_commit();
       if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
       wgmma_wait<0>();
@@ -210,7 +211,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       hold(dv);
       if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
       Arithmetic::differentiate(s, t, dw, w, ds, dt, stats);
-      previous = ring.stage;
+      previous = stage;
     };
     // A tile whose queries all come before this consumer's keys.
     const auto skip = [&] {
