@@ -1,7 +1,7 @@
 #include "gated/sm90a/backward_dkv.h"
 
 using Tile = stratum::gated::sm90a::BackwardTile<stratum::@dtype@, @head_dim@, @gate_dim@, @tile_m@, @tile_n@,
-                                                 @stages@, @own_places@, @packing@, @turn_end@, true, @cluster@>;
+                                                 @stages@, @own_places@, @packing@, true, @cluster@>;
 static_assert(Tile::shared_bytes == @shared_bytes@ && Tile::threads == @block@, "family.json and the kernel disagree");
 
 #if @cluster@ == 2

@@ -153,18 +153,24 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     // next. kFirst has no step before it.
     u32 ds[N / 16][4], dt[N / 16][4];
     int previous = 0;
+    const auto accumulate = [&] {
+      wgmma_fence();
+      products.add_first(dk, ds, previous);
+      products.add_gate(dkg, dt, previous);
+      wgmma_commit();
+    };
+    const auto accumulated = [&] {
+      hold(dk);
+      hold(dkg);
+      release(previous);
+    };
     const auto step_of = [&]<bool kFirst>(int first_query) {
-      float s[N / 2], t[N / 2];
+      float s[N / 2], t[N / 2], dw[N / 2];
       u32 w[N / 16][4];
       products.forget();
-      const int stage = __shfl_sync(0xffffffffu, ring.stage, 0);
+      const int stage = __shfl_sync(0xffffffffu, ring.stage, 0);  // so that descriptors are computed once for a warp
       turns.take();
-      if constexpr (!kFirst) {
-        wgmma_fence();
-        products.add_first(dk, ds, previous);
-        products.add_gate(dkg, dt, previous);
-        wgmma_commit();
-      }
+      if constexpr (!kFirst) accumulate();
       mbarrier_wait(barriers.full(stage), ring.parity);
       const DkvStats<Tile> stats{{shared + Tile::stats_at + stage * Tile::stats_bytes}, lane};
       wgmma_fence();
@@ -172,20 +178,28 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       wgmma_commit();
       if constexpr (!kFirst) {
         wgmma_wait<1>();
-        hold(dk);
-        hold(dkg);
-        release(previous);
+        accumulated();
         wgmma_fence();
       }
       products.first(s, stage);
       wgmma_commit();
-      if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
+#ifdef DWEARLY
+      products.second(dw, stage);
+      wgmma_commit();
+      turns.pass();
+      wgmma_wait<2>();
+      hold(t);
+      Arithmetic::open_gate(t, dt);
+      wgmma_wait<1>();
+      hold(s);
+#else
+      turns.pass();
       wgmma_wait<1>();
       hold(t);
       Arithmetic::open_gate(t, dt);
       wgmma_wait<0>();
       hold(s);
-      if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
+#endif
 
       if (first_query < consumer * 64 + 63) {
         mask_queries(s, first_query + (lane & 3) * 2, consumer * 64 + warp * 16 + (lane >> 2));
@@ -199,18 +213,20 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
         }
       }
       Arithmetic::template weigh<true>(s, t, w, ds, dt, stats, params.softmax_scale_log2);
-      turns.take();
-      float dw[N / 2];
       wgmma_fence();
-      products.add_second(dv, w, stage);
+#ifndef DWEARLY
       products.second(dw, stage);
       wgmma_commit();
-      if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
-      wgmma_wait<0>();
+#endif
+      products.add_second(dv, w, stage);
+      wgmma_commit();
+      wgmma_wait<1>();
       hold(dw);
-      hold(dv);
-      if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
       Arithmetic::differentiate(s, t, dw, w, ds, dt, stats);
+      keep_here(ds);
+      keep_here(dt);
+      wgmma_wait<0>();
+      hold(dv);
       previous = stage;
     };
     // A tile whose queries all come before this consumer's keys.
@@ -218,8 +234,6 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       turns.take();
       mbarrier_wait(barriers.full(ring.stage), ring.parity);
       release(ring.stage);
-      turns.pass();
-      turns.take();
       turns.pass();
     };
 
@@ -246,14 +260,9 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
           skip();
         }
       }
-      wgmma_fence();
-      products.add_first(dk, ds, previous);
-      products.add_gate(dkg, dt, previous);
-      wgmma_commit();
+      accumulate();
       wgmma_wait<0>();
-      hold(dk);
-      hold(dkg);
-      release(previous);
+      accumulated();
     }
 
     if constexpr (Tile::cluster == 2) {

@@ -1,7 +1,7 @@
 #include "gated/sm90a/backward_dq.h"
 
 using Tile = stratum::gated::sm90a::BackwardTile<stratum::@dtype@, @head_dim@, @gate_dim@, @tile_m@, @tile_n@,
-                                                 @stages@, @own_places@, @packing@, @turn_end@, false, 1>;
+                                                 @stages@, @own_places@, 0, false, 1>;
 static_assert(Tile::shared_bytes == @shared_bytes@ && Tile::threads == @block@, "family.json and the kernel disagree");
 
 extern "C" __global__ void __launch_bounds__(@block@, @blocks_per_sm@)

@@ -167,17 +167,10 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       mbarrier_wait(barriers.full(ring.stage), ring.parity);
       wgmma_fence();
       products.gate(t, ring.stage);
-#ifdef SEQ
-      wgmma_commit();
-#endif
       products.first(s, ring.stage);
       wgmma_commit();
       if constexpr (!kFirst) {
-#ifdef SEQ
-        wgmma_wait<2>();
-#else
         wgmma_wait<1>();
-#endif
         hold(dq);
         hold(dqg);
         release(previous);
@@ -185,38 +178,19 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       }
       products.second(dw, ring.stage);
       wgmma_commit();
-      if constexpr (Tile::turn_end == TurnEnd::kProductsQueued) turns.pass();
-#ifdef SEQ
-      wgmma_wait<2>();
-      hold(t);
-      Arithmetic::open_gate(t, dt);
-      if constexpr (Tile::packing == Packing::kAll) keep_here(dt); else keep_here(t);
-      wgmma_wait<1>();
-      hold(s);
-#else
+      turns.pass();
       wgmma_wait<1>();
       hold(s);
       hold(t);
-#endif
-      if constexpr (Tile::turn_end == TurnEnd::kScoresReady) turns.pass();
 
       if (step * N + N - 1 > first) mask_keys(s, step * N + (lane & 3) * 2, row);
       if (far_out) {
 #pragma unroll
         for (int i = 0; i < N / 2; ++i) s[i] -= stats.rows[i / 2 % 2].reduce;
       }
-#ifndef SEQ
       Arithmetic::open_gate(t, dt);
-#endif
       Arithmetic::template weigh<false>(s, t, w, ds, dt, stats, params.softmax_scale_log2);
-      if constexpr (Tile::packing == Packing::kNone) {
-        keep_here(s);
-        keep_here(t);
-      } else {
-        keep_here(w);
-        keep_here(ds);
-        keep_here(dt);
-      }
+      Arithmetic::keep_weights(s, t, w, ds, dt);
       wgmma_wait<0>();
       hold(dw);
       Arithmetic::differentiate(s, t, dw, w, ds, dt, stats);

@@ -159,6 +159,18 @@ struct PairArithmetic {
     }
   }
 
+  // Keeps `weigh` ahead of the wait for dw.
+  STRATUM_DEVICE void keep_weights(float (&s)[count], float (&t)[count], Weights& w, Weights& ds, Weights& dt) {
+    if constexpr (packing == Packing::kNone) {
+      keep_here(s);
+      keep_here(t);
+    } else {
+      keep_here(w);
+      keep_here(ds);
+      keep_here(dt);
+    }
+  }
+
   // With dw: 2ds and 4dt.
   template <class Stats>
   STRATUM_DEVICE void differentiate(const float (&p)[count], const float (&t)[count], const float (&dw)[count],

@@ -18,18 +18,14 @@ namespace stratum::gated::sm90a {
 // How far a pair's arithmetic is done in packed 16-bit pairs (backward_pair.h).
 enum class Packing { kNone = 0, kGradients = 1, kAll = 2 };
 
-// When a consumer lets the next one's products into the tensor cores (consumer_turns.h).
-enum class TurnEnd { kProductsQueued = 1, kScoresReady = 2 };
-
 template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, int kOwnPlaces, int kPacking,
-          int kTurnEnd, bool kQueries, int kCluster>
+          bool kQueries, int kCluster>
 struct BackwardTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
   static constexpr int tile_m = kTileM, tile_n = kTileN, stages = kStages;
   static constexpr int own_places = kOwnPlaces;
   static constexpr Packing packing = static_cast<Packing>(kPacking);
-  static constexpr TurnEnd turn_end = static_cast<TurnEnd>(kTurnEnd);
   static constexpr int cluster = kCluster;
   static constexpr int consumers = kTileM / 64;
   static constexpr int threads = 128 * (consumers + 1);
