@@ -17,102 +17,28 @@
 #pragma once
 
 #include "device/setmaxnreg.h"
+#include "gated/sm90a/backward_dkv_producer.h"
 #include "gated/sm90a/backward_products.h"
-#include "gated/sm90a/backward_rows.h"
-#include "gated/sm90a/backward_work.h"
 #include "gated/sm90a/cluster_sum.h"
-#include "gated/sm90a/query_stats.h"
 
 namespace stratum::gated::sm90a {
+
+// This thread's number in the block, read where it is needed: the loop has no register to keep it in.
+STRATUM_DEVICE int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
 
 // The statistics of a stage, as PairArithmetic takes them.
 template <class Tile>
 struct DkvStats {
   QueryStatsPlace<Tile::tile_n> place;
-  int lane;
+  int lane = thread_anew() & 31;
+  __device__ __forceinline__ explicit DkvStats(u32 place) : place{place} {}
   __device__ __forceinline__ Quad offsets(int n) const { return place.offsets(n, lane); }
   __device__ __forceinline__ Quad minus_delta2s(int n) const { return place.minus_delta2s(n, lane); }
 };
-
-template <class Tile>
-STRATUM_DEVICE void produce_queries(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                    const BackwardBarriers<Tile>& barriers, int rank) {
-  RingPosition<Tile::stages> ring;
-  for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
-    const DkvWork<Tile> work(params, order.place(), rank);
-    QueryStep<Tile> query(work.low, work.span, work.kv_head * (params.q_heads / params.kv_heads), rank);
-#pragma unroll 1
-    for (int steps = work.steps; steps > 0; --steps, query.advance(work.low, work.span)) {
-      const u32 full = barriers.full(ring.stage);
-      const u32 stage = shared + Tile::stages_at + ring.stage * Tile::stage_bytes;
-      mbarrier_wait(barriers.empty(ring.stage), ring.parity ^ 1);
-      mbarrier_arrive_expect(full, Tile::stage_bytes);
-      load_rows<typename Tile::StreamGate>(stage + Tile::stage_gate_at, params.qg, full, query.head, query.first, work.batch);
-      load_rows<typename Tile::Stream>(stage, params.q, full, query.head, query.first, work.batch);
-      load_rows<typename Tile::Stream>(stage + Tile::stage_second_at, params.dout, full, query.head, query.first, work.batch);
-      ring.advance();
-    }
-  }
-}
-
-// All lanes of two warps, lane `row` of 64. Statistics are read before the stage is free.
-template <class Tile>
-STRATUM_DEVICE void produce_stats(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                  const BackwardBarriers<Tile>& barriers, int row, int rank) {
-  constexpr int rows = (Tile::tile_n + 63) / 64;
-  RingPosition<Tile::stages> ring;
-  for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
-    const DkvWork<Tile> work(params, order.place(), rank);
-    const int group = params.q_heads / params.kv_heads;
-    QueryStep<Tile> query(work.low, work.span, (work.batch * params.kv_heads + work.kv_head) * group, rank);
-#pragma unroll 1
-    for (int steps = work.steps; steps > 0; --steps, query.advance(work.low, work.span)) {
-      abi::RowStats stored[rows];
-      float delta[rows];
-#pragma unroll
-      for (int i = 0; i < rows; ++i) {
-        const u32 at = u32(query.head) * params.seq_len + query.first + row + 64 * i;
-        const bool exists = query.first + row + 64 * i < params.seq_len;
-        stored[i] = exists ? params.stats[at] : kNoRow;
-        delta[i] = exists ? params.delta[at] : 0.f;
-      }
-      mbarrier_wait(barriers.empty(ring.stage), ring.parity ^ 1);
-      const QueryStatsPlace<Tile::tile_n> place{shared + Tile::stats_at + ring.stage * Tile::stats_bytes};
-      bool far_out = false;
-#pragma unroll
-      for (int i = 0; i < rows; ++i) {
-        const QueryStats stats = QueryStats::of(stored[i], delta[i], params.softmax_scale_log2);
-        place.store(stats, row + 64 * i);
-        far_out |= stats.reduce != 0.f;
-      }
-      far_out = __any_sync(0xffffffffu, far_out);
-      if (row % 32 == 0) place.store_far_out(far_out, row / 32);
-      __syncwarp();
-      if (row % 32 == 0) mbarrier_arrive(barriers.full(ring.stage));
-      ring.advance();
-    }
-  }
-}
-
-template <class Tile>
-STRATUM_DEVICE void produce_keys(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                 const BackwardBarriers<Tile>& barriers, int rank) {
-  for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
-    const DkvWork<Tile> work(params, order.place(), rank);
-    const int place = order.template use<Tile::own_places>();
-#pragma unroll 1
-    for (int consumer = 0; consumer < Tile::consumers; ++consumer) {
-      const u32 full = barriers.own_full(place, consumer);
-      const u32 own = shared + Tile::own_at(place, consumer);
-      mbarrier_wait(barriers.own_empty(place, consumer), order.template parity<Tile::own_places>() ^ 1);
-      mbarrier_arrive_expect(full, Tile::own_bytes);
-      const int row = work.first + consumer * 64;
-      load_rows<typename Tile::OwnGate>(own + Tile::own_gate_at, params.kg, full, work.kv_head, row, work.batch);
-      load_rows<typename Tile::Own>(own, params.k, full, work.kv_head, row, work.batch);
-      load_rows<typename Tile::Own>(own + Tile::own_second_at, params.v, full, work.kv_head, row, work.batch);
-    }
-  }
-}
 
 // Hides what the causal mask hides: element 0 of the scores is query `first_query` and key `row`.
 template <int kCount>
@@ -135,7 +61,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
   const ConsumerTurns<Tile::consumers> turns(consumer);
   RingPosition<Tile::stages> ring;
   const auto release = [&](int stage) {
-    if (lane == 0) mbarrier_arrive(barriers.empty(stage));
+    if ((thread_anew() & 31) == 0) mbarrier_arrive(barriers.empty(stage));
   };
 
   for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
@@ -172,7 +98,8 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       turns.take();
       if constexpr (!kFirst) accumulate();
       mbarrier_wait(barriers.full(stage), ring.parity);
-      const DkvStats<Tile> stats{{shared + Tile::stats_at + stage * Tile::stats_bytes}, lane};
+      const u32 stats_place = shared + Tile::stats_at + stage * Tile::stats_bytes;
+      const DkvStats<Tile> stats(stats_place);
       wgmma_fence();
       products.gate(t, stage);
       wgmma_commit();
@@ -183,46 +110,33 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       }
       products.first(s, stage);
       wgmma_commit();
-#ifdef DWEARLY
-      products.second(dw, stage);
-      wgmma_commit();
       turns.pass();
-      wgmma_wait<2>();
-      hold(t);
-      Arithmetic::open_gate(t, dt);
-      wgmma_wait<1>();
-      hold(s);
-#else
-      turns.pass();
-      wgmma_wait<1>();
-      hold(t);
-      Arithmetic::open_gate(t, dt);
       wgmma_wait<0>();
+      hold(t);
       hold(s);
-#endif
 
       if (first_query < consumer * 64 + 63) {
-        mask_queries(s, first_query + (lane & 3) * 2, consumer * 64 + warp * 16 + (lane >> 2));
+        const int thread = thread_anew();
+        mask_queries(s, first_query + (thread & 3) * 2, consumer * 64 + (thread >> 5 & 3) * 16 + (thread >> 2 & 7));
       }
       if (stats.place.far_out()) {
 #pragma unroll
         for (int n = 0; n < N / 8; ++n) {
-          const Quad reduce = stats.place.reductions(n, lane);
+          const Quad reduce = stats.place.reductions(n, stats.lane);
 #pragma unroll
           for (int i = 0; i < 4; ++i) s[4 * n + i] -= reduce.value[i];
         }
       }
+      Arithmetic::open_gate(t, dt);
       Arithmetic::template weigh<true>(s, t, w, ds, dt, stats, params.softmax_scale_log2);
       wgmma_fence();
-#ifndef DWEARLY
       products.second(dw, stage);
       wgmma_commit();
-#endif
       products.add_second(dv, w, stage);
       wgmma_commit();
       wgmma_wait<1>();
       hold(dw);
-      Arithmetic::differentiate(s, t, dw, w, ds, dt, stats);
+      Arithmetic::differentiate(s, t, dw, w, ds, dt, DkvStats<Tile>(stats_place));
       keep_here(ds);
       keep_here(dt);
       wgmma_wait<0>();
@@ -239,7 +153,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
 
     // Queries are counted from the block's first key.
     const DkvWork<Tile> work(params, order.place(), rank);
-    const int low = work.low - work.first;
+    const int low = Tile::tile_m % N == 0 ? 0 : work.low - work.first;
     QueryStep<Tile> query(low, work.span, 0, rank);
     int steps = work.steps;
     const auto sees = [&] { return query.first + N - 1 >= consumer * 64; };
@@ -266,7 +180,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     }
 
     if constexpr (Tile::cluster == 2) {
-      named_barrier_sync<256>(15);  // the sums take the place of both consumers' keys
+      consumers_sync();  // the sums take the place of both consumers' keys
       const u32 sums = shared + Tile::own_at(place, 0) + (threadIdx.x & 127) * 16;
       const u32 other = rank ^ 1;
       if (consumer != rank) {
@@ -323,9 +237,9 @@ STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardSm90aParams& params) {
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
   if (warpgroup == 0) {
     register_decrease<Tile::producer_registers>();
-    if (threadIdx.x == 0) produce_queries<Tile>(params, shared, barriers, rank);
-    if (threadIdx.x == 32) produce_keys<Tile>(params, shared, barriers, rank);
-    if (threadIdx.x >= 64) produce_stats<Tile>(params, shared, barriers, threadIdx.x - 64, rank);
+    if (threadIdx.x == 0) produce_query_stream<Tile>(params, shared, barriers, rank);
+    if (threadIdx.x == 32) produce_own_keys<Tile>(params, shared, barriers, rank);
+    if (threadIdx.x >= 64) produce_query_stats<Tile>(params, shared, barriers, threadIdx.x - 64, rank);
   } else {
     register_increase<Tile::consumer_registers>();
     consume_queries<Tile>(params, shared, barriers, warpgroup - 1, rank);

@@ -17,6 +17,9 @@
 
 namespace stratum::gated::sm90a {
 
+// How far a pair's arithmetic is packed; what each means is at PairArithmetic.
+enum class Packing { kNone = 0, kGradients = 1, kAll = 2 };
+
 inline constexpr float kLargestOffset = 2048.f;
 
 // A query row's statistics in the form that the arithmetic takes them.
@@ -94,11 +97,7 @@ struct PairArithmetic {
   // t, half the gate's score, becomes tanh.
   STRATUM_DEVICE void open_gate(float (&t)[count], Weights& dt) {
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-#if !defined(ABLSKEL) && !defined(ABLMUFU)
-      t[i] = fast_tanh(t[i]);
-#endif
-    }
+    for (int i = 0; i < count; ++i) t[i] = fast_tanh(t[i]);
     if constexpr (packing == Packing::kAll) pack(dt, t);
   }
 
@@ -112,18 +111,7 @@ struct PairArithmetic {
       float* p = s + 4 * n;
       const float* tanh = t + 4 * n;
 #pragma unroll
-#ifdef ABLSKEL
-      for (int i = 0; i < 2; ++i) {
-        w[n / 2][n % 2 * 2 + i] = ds[n / 2][n % 2 * 2 + i] = Element::pack(p[2 * i], p[2 * i + 1]);
-        dt[n / 2][n % 2 * 2 + i] = Element::pack(tanh[2 * i], tanh[2 * i + 1]);
-      }
-      continue;
-#endif
-#ifdef ABLMUFU
-      for (int i = 0; i < 4; ++i) p[i] = fmaf(p[i], scale_log2, -offset.value[i]);
-#else
       for (int i = 0; i < 4; ++i) p[i] = fast_exp2(fmaf(p[i], scale_log2, -offset.value[i]));
-#endif
       u32* w2 = &w[n / 2][n % 2 * 2];
       u32* ds2 = &ds[n / 2][n % 2 * 2];
       u32* dt4 = &dt[n / 2][n % 2 * 2];
@@ -177,11 +165,6 @@ struct PairArithmetic {
                                     const Weights& w, Weights& ds, Weights& dt, const Stats& stats) {
 #pragma unroll
     for (int n = 0; n < count / 4; ++n) {
-#ifdef ABLSKEL
-#pragma unroll
-      for (int i = 0; i < 2; ++i) ds[n / 2][n % 2 * 2 + i] = Element::pack(dw[4 * n + 2 * i], dw[4 * n + 2 * i + 1]);
-      continue;
-#endif
       if constexpr (packing == Packing::kNone) {
         const Quad minus_delta2 = stats.minus_delta2s(n);
         float to_score[4], to_gate[4];

@@ -12,11 +12,9 @@
 
 #include "device/matrix_descriptor.h"
 #include "device/mbarrier.h"
+#include "gated/sm90a/backward_pair.h"
 
 namespace stratum::gated::sm90a {
-
-// How far a pair's arithmetic is done in packed 16-bit pairs (backward_pair.h).
-enum class Packing { kNone = 0, kGradients = 1, kAll = 2 };
 
 template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, int kOwnPlaces, int kPacking,
           bool kQueries, int kCluster>

@@ -6,7 +6,7 @@
 
 namespace stratum::gated::sm90a {
 
-// Named barriers 1 ... consumers: barrier 1 + c completes when consumer c waits for its turn and the one before has
+// Named barriers 1 ... kConsumers: barrier 1 + c completes when consumer c waits for its turn and the one before has
 // passed. Everybody takes and passes equally often.
 template <int kConsumers>
 struct ConsumerTurns {
@@ -16,17 +16,9 @@ struct ConsumerTurns {
   __device__ __forceinline__ explicit ConsumerTurns(int consumer) : consumer(consumer) {
     if (consumer == kConsumers - 1) pass();
   }
-  __device__ __forceinline__ void take() const {
-    #ifndef NOTURN
-    if constexpr (kConsumers > 1) named_barrier_sync<256>(1 + consumer);
-#endif
-  }
+  __device__ __forceinline__ void take() const { named_barrier_sync<256>(1 + consumer); }
   __device__ __forceinline__ void pass() const {
-#ifndef NOTURN
-    if constexpr (kConsumers > 1) {
-      named_barrier_arrive<256>(consumer == kConsumers - 1 ? 1 : 2 + consumer);
-    }
-#endif
+    named_barrier_arrive<256>(consumer == kConsumers - 1 ? 1 : 2 + consumer);
   }
   // Behind everybody's last turn: takes what was passed to the first.
   __device__ __forceinline__ void finish() const {
@@ -36,5 +28,8 @@ struct ConsumerTurns {
 
 // All threads of one consumer.
 STRATUM_DEVICE void consumer_sync(int consumer) { named_barrier_sync<128>(8 + consumer); }
+
+// All threads of both of two consumers.
+STRATUM_DEVICE void consumers_sync() { named_barrier_sync<256>(15); }
 
 }  // namespace stratum::gated::sm90a
