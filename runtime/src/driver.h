@@ -22,12 +22,20 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorDeinitialized = 4;
 inline constexpr Result kErrorCaptureImplicit = 906;  // the legacy stream, while another stream is capturing
 
-inline constexpr int kComputeCapabilityMajor = 75;  // device attributes
+inline constexpr int kMultiprocessorCount = 16;  // device attributes
+inline constexpr int kComputeCapabilityMajor = 75;
 inline constexpr int kComputeCapabilityMinor = 76;
 inline constexpr int kMaxDynamicSharedBytes = 8;  // function attribute
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureModeRelaxed = 2;
+
+// Of cuTensorMapEncodeTiled. No arithmetic is done on elements: any 16-bit type is moved as integers.
+inline constexpr int kTensorMapUint16 = 1;
+inline constexpr int kTensorMapNoInterleave = 0;
+inline constexpr int kTensorMapSwizzle64 = 2, kTensorMapSwizzle128 = 3;  // bytes
+inline constexpr int kTensorMapPromote256 = 3;                           // bytes that a miss brings into the L2 cache
+inline constexpr int kTensorMapFillZeros = 0;
 
 // Marks of the `extra` argument of cuLaunchKernel: parameters as one buffer of a given size.
 inline void* const kLaunchParamEnd = nullptr;
@@ -103,6 +111,10 @@ struct Driver {
   Call<Function, int, int> function_set_attribute;
   Call<Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**>
       launch_kernel;
+  // Every driver that has cuFuncLoad has this, whatever its GPU.
+  Call<void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
+       int>
+      tensor_map_encode_tiled;
   Call<Event*, unsigned> event_create;
   Call<Event> event_destroy;
   Call<Event, Stream> event_record;

@@ -1,61 +1,11 @@
 #include "kernels.h"
 
-#include "abi/gated.h"
 #include "common/input_error.h"
 #include "error.h"
 #include "modules.h"
 
 namespace stratum {
 namespace {
-
-struct OperationFacts {
-  std::string_view name;
-  std::string_view params;  // the struct that this library passes
-  size_t params_bytes;
-  const char* rows_field;  // the tile's field that the grid depends on, or null
-};
-
-// In the order of Operation.
-constexpr std::array<OperationFacts, kOperations> kFacts = {{
-    {"forward", "GatedForwardParams", sizeof(abi::GatedForwardParams), "tile_m"},
-    {"backward_dq", "GatedBackwardParams", sizeof(abi::GatedBackwardParams), "tile_m"},
-    {"backward_dkv", "GatedBackwardParams", sizeof(abi::GatedBackwardParams), "tile_m"},
-    {"append", "GatedAppendParams", sizeof(abi::GatedAppendParams), "tokens"},
-    {"page_copy", "GatedPageCopyParams", sizeof(abi::GatedPageCopyParams), nullptr},
-    {"prefill", "GatedPrefillParams", sizeof(abi::GatedPrefillParams), "tile_m"},
-    {"decode", "GatedDecodeParams", sizeof(abi::GatedDecodeParams), "tile_m"},
-    {"decode_merge", "GatedDecodeMergeParams", sizeof(abi::GatedDecodeMergeParams), nullptr},
-}};
-
-const OperationFacts& facts(Operation operation) { return kFacts[static_cast<size_t>(operation)]; }
-
-bool is_training(Operation operation) {
-  return operation == Operation::kForward || operation == Operation::kBackwardDq ||
-         operation == Operation::kBackwardDkv;
-}
-
-// A kernel built against other parameter structs than this library's must not be launched.
-void check_params(Operation operation, const ManifestKernel& kernel) {
-  const OperationFacts& expected = facts(operation);
-  if (kernel.params.name == expected.params && kernel.params.bytes == static_cast<int64_t>(expected.params_bytes)) {
-    return;
-  }
-  fail(STRATUM_PACK_ERROR, "",
-       "kernel {} takes {} of {} bytes, this library passes {} of {}: the pack belongs to another "
-       "version",
-       kernel.name, kernel.params.name, kernel.params.bytes, expected.params, expected.params_bytes);
-}
-
-// Rows that a block of the kernel covers.
-int32_t block_rows(Operation operation, const ManifestKernel& kernel) {
-  const char* field = facts(operation).rows_field;
-  if (field == nullptr) return 0;
-  const auto value = kernel.tile.find(field);
-  if (value != kernel.tile.end() && value->second >= 1 && value->second <= INT32_MAX) {
-    return static_cast<int32_t>(value->second);
-  }
-  fail(STRATUM_PACK_ERROR, "", "kernel {}: its tile in the manifest has no {} of at least 1", kernel.name, field);
-}
 
 // Runs a function of common/ with its errors as PACK_ERROR.
 template <typename F>
@@ -68,22 +18,6 @@ auto reading_pack(F function) {
 }
 
 }  // namespace
-
-std::string_view operation_name(Operation operation) { return facts(operation).name; }
-
-std::vector<Operation> operations_of(const Config& config) {
-  using enum Operation;
-  std::vector<Operation> operations;
-  const auto add = [&](bool wanted, std::initializer_list<Operation> group) {
-    if (wanted) operations.insert(operations.end(), group);
-  };
-  operations.reserve(kOperations);
-  add(config.training, {kForward, kBackwardDq, kBackwardDkv});
-  add(config.serving(), {kAppend, kPageCopy});
-  add(config.prefill || (config.decode && config.batch_invariant), {kPrefill});
-  add(config.decode && !config.batch_invariant, {kDecode, kDecodeMerge});
-  return operations;
-}
 
 void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params, size_t params_bytes) {
   if (grid.x > static_cast<uint64_t>(kMaxGridX) || grid.y > static_cast<uint64_t>(kMaxGridY)) {
@@ -108,24 +42,27 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
                         .gate_dim = config.gate_dim,
                         .group = config.group()};
   for (const Operation operation : operations_of(config)) {
-    auto& variants = variants_[static_cast<size_t>(operation)];
+    auto& candidates = candidates_[static_cast<size_t>(operation)];
+    bool complete = false;  // the last candidate takes whatever the others leave
     for (const ManifestKernel* row : select_kernels(manifest, stratum, operation_name(operation), capability)) {
-      check_params(operation, *row);
+      const KernelTile tile = kernel_tile(operation, *row);
       if (!is_training(operation) && !row->when.holds(config.max_seq_len, config.max_sequences)) continue;
-      variants.push_back({.row = *row,
-                          .block_rows = block_rows(operation, *row),
-                          .image = reading_pack([&] { return read_pack_file(pack, row->cubin); })});
-      if (!is_training(operation) || row->when.always()) break;
+      candidates.push_back(
+          {.row = *row, .tile = tile, .image = reading_pack([&] { return read_pack_file(pack, row->cubin); })});
+      complete = !tile.has_tensor_maps() && (!is_training(operation) || row->when.always());
+      if (complete) break;
     }
-    if (variants.empty() || (is_training(operation) && !variants.back().row.when.always())) {
-      fail(STRATUM_PACK_ERROR, "", "the variants of {} leave some sizes without a kernel", operation_name(operation));
+    if (!complete) {
+      fail(STRATUM_PACK_ERROR, "", "the kernels of {} leave some sizes or strides without one",
+           operation_name(operation));
     }
   }
 }
 
 void Kernels::load(cuda::Device device) {
-  for (auto& variants : variants_) {
-    for (LoadedKernel& kernel : variants) {
+  cuda::driver().device_get_attribute(&multiprocessors_, cuda::kMultiprocessorCount, device);
+  for (auto& candidates : candidates_) {
+    for (LoadedKernel& kernel : candidates) {
       kernel.function =
           load_function(device, kernel.row.cubin.sha256, kernel.image, kernel.row.name, kernel.row.shared_bytes);
       kernel.image = {};
@@ -133,22 +70,22 @@ void Kernels::load(cuda::Device device) {
   }
 }
 
-const LoadedKernel& Kernels::training(Operation operation, int64_t seq_len, int64_t batch) const {
-  for (const LoadedKernel& kernel : variants_[static_cast<size_t>(operation)]) {
-    if (kernel.row.when.holds(seq_len, batch)) return kernel;
+const LoadedKernel& Kernels::training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const {
+  for (const LoadedKernel& kernel : candidates_[static_cast<size_t>(operation)]) {
+    if (kernel.row.when.holds(seq_len, batch) && (describable || !kernel.tile.has_tensor_maps())) return kernel;
   }
-  fail(STRATUM_INTERNAL_ERROR, "", "no variant of {} for length {}, batch {}", operation_name(operation), seq_len,
+  fail(STRATUM_INTERNAL_ERROR, "", "no kernel of {} for length {}, batch {}", operation_name(operation), seq_len,
        batch);
 }
 
 const LoadedKernel& Kernels::serving(Operation operation) const {
-  return variants_[static_cast<size_t>(operation)].front();
+  return candidates_[static_cast<size_t>(operation)].front();
 }
 
 std::vector<const LoadedKernel*> Kernels::all() const {
   std::vector<const LoadedKernel*> kernels;
-  for (const auto& variants : variants_) {
-    for (const LoadedKernel& kernel : variants) kernels.push_back(&kernel);
+  for (const auto& candidates : candidates_) {
+    for (const LoadedKernel& kernel : candidates) kernels.push_back(&kernel);
   }
   return kernels;
 }

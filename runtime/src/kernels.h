@@ -5,39 +5,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/manifest.h"
 #include "config.h"
 #include "driver.h"
+#include "operations.h"
 #include "select.h"
 
 namespace stratum {
 
-enum class Operation {
-  kForward,
-  kBackwardDq,
-  kBackwardDkv,
-  kAppend,
-  kPageCopy,
-  kPrefill,
-  kDecode,
-  kDecodeMerge,
-};
-inline constexpr size_t kOperations = 8;
-
-// The operation's name in the manifest.
-std::string_view operation_name(Operation operation);
-
-// The operations that the modes of a configuration launch. With batch_invariant, decode runs prefill's kernel, so that
-// both give the same bits.
-std::vector<Operation> operations_of(const Config& config);
-
 struct LoadedKernel {
   ManifestKernel row;
-  int32_t block_rows = 0;  // query or key rows (tile_m), or tokens (append), that a block covers; else 0
-  std::string image;       // the cubin, between reading and loading
+  KernelTile tile;
+  std::string image;  // the cubin, between reading and loading
   cuda::Function function = nullptr;
 };
 
@@ -67,8 +48,10 @@ class Kernels {
   // Loads every kernel into the current context, the device's primary one. Throws Error (DRIVER_ERROR).
   void load(cuda::Device device);
 
-  // The operation's kernel for a training call: the first variant whose ranges hold.
-  const LoadedKernel& training(Operation operation, int64_t seq_len, int64_t batch) const;
+  // The operation's kernel for a training launch: the first whose ranges hold, and whose parameters have tensor maps
+  // only if the launch's arrays are `describable` (tensor_map.h). The operations of a step may get kernels of either
+  // kind: they hand over the same statistics and delta.
+  const LoadedKernel& training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const;
 
   // The operation's kernel for every serving call. Its variants' ranges were tried once, on max_seq_len and
   // max_sequences: a choice by the call's own sizes would make a sequence's bits depend on its neighbours.
@@ -77,8 +60,12 @@ class Kernels {
   // Every kernel loaded.
   std::vector<const LoadedKernel*> all() const;
 
+  // Of the device that the kernels were loaded for.
+  int32_t multiprocessors() const { return multiprocessors_; }
+
  private:
-  std::array<std::vector<LoadedKernel>, kOperations> variants_;
+  std::array<std::vector<LoadedKernel>, kOperations> candidates_;  // in the order of trial
+  int32_t multiprocessors_ = 0;
 };
 
 // The manifest of a pack directory. Throws Error (PACK_ERROR).

@@ -88,13 +88,17 @@ std::vector<std::string> archs_for(ComputeCapability capability) {
 std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
                                                   std::string_view operation, ComputeCapability capability) {
   const std::vector<std::string> archs = archs_for(capability);
+  std::vector<const ManifestKernel*> kernels;
   for (const std::string& arch : archs) {
     KernelKey key = make_key(stratum, operation, arch);
-    for (const int32_t group : {stratum.group, 0}) {
-      key.group = group;
-      if (auto variants = variants_of(manifest, key); !variants.empty()) return variants;
+    auto variants = variants_of(manifest, key);
+    if (variants.empty()) {
+      key.group = 0;
+      variants = variants_of(manifest, key);
     }
+    kernels.insert(kernels.end(), variants.begin(), variants.end());
   }
+  if (!kernels.empty()) return kernels;
   fail_not_found(manifest, make_key(stratum, operation, ""), capability, archs);
 }
 

@@ -1,4 +1,4 @@
-// Which kernel of the pack serves an operation of a stratum on a device.
+// Which kernels of the pack serve an operation of a stratum on a device.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ struct Stratum {
 // covers it. Empty for a device that no kernel is built for.
 std::vector<std::string> archs_for(ComputeCapability capability);
 
-// The variants of the best key of the pack, in the order in which they are to be tried: the best arch that has any; of
-// that arch the exact group, else group 0. Throws Error (NO_KERNEL) that says the key in words, the nearest one in the
-// pack, the fields in which it differs and the command that adds it.
+// The kernels that may serve an operation, in the order in which they are to be tried: of each arch, best first, the
+// variants of the exact group, or if there are none, of group 0. Throws Error (NO_KERNEL) if there are none at all; it
+// says the key in words, the nearest one in the pack, the fields in which it differs and the command that adds it.
 std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
                                                   std::string_view operation, ComputeCapability capability);
 

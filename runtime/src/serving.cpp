@@ -23,7 +23,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 ServingSizes sizes_of(const Config& config, const Kernels& kernels) {
   const bool splits_decode = config.decode && !config.batch_invariant;
   const bool tiles = config.prefill || config.batch_invariant;
-  return size_serving(config, tiles ? kernels.serving(Operation::kPrefill).block_rows : 0, splits_decode);
+  return size_serving(config, tiles ? kernels.serving(Operation::kPrefill).tile.rows : 0, splits_decode);
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ void Serving::list_work(Attention attention, Call& call) const {
     call.rows_stride = work.rows_stride;
     return;
   }
-  call.items = prefill_items(call.slices, kernels_.serving(Operation::kPrefill).block_rows);
+  call.items = prefill_items(call.slices, kernels_.serving(Operation::kPrefill).tile.rows);
   if (static_cast<int64_t>(call.items.size()) > kMaxGridX / config_.q_heads) {
     fail(STRATUM_LENGTH_ERROR, "lengths", "expected at most {} query tiles in a call, got {}",
          kMaxGridX / config_.q_heads, call.items.size());
@@ -211,7 +211,7 @@ void Serving::launch_append(const Call& call, const CallMetadata& metadata, cuda
       .kv_heads = config_.kv_heads,
       .table_stride = metadata.table_stride(),
   };
-  const int64_t groups = ceil_div(call.num_tokens, kernel.block_rows);
+  const int64_t groups = ceil_div(call.num_tokens, kernel.tile.rows);
   launch(kernel, {.x = static_cast<uint64_t>(groups), .y = static_cast<uint64_t>(config_.kv_heads)}, stream, params);
 }
 
@@ -237,7 +237,7 @@ void Serving::launch_prefill(const Call& call, const CallMetadata& metadata, cud
 void Serving::launch_decode(const Call& call, const CallMetadata& metadata, cuda::Stream stream) const {
   const LoadedKernel& decode = kernels_.serving(Operation::kDecode);
   const LoadedKernel& merge = kernels_.serving(Operation::kDecodeMerge);
-  const int64_t row_tiles = ceil_div(call.rows_stride, decode.block_rows);
+  const int64_t row_tiles = ceil_div(call.rows_stride, decode.tile.rows);
   auto* const partial_o = partials_.pointer<float>();
   auto* const partial_stats =
       partials_.pointer<abi::PartialStats>(sizes_.partial_slots * config_.head_dim * int64_t{sizeof(float)});

@@ -1,9 +1,11 @@
 #include "training.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "error.h"
 #include "observer.h"
+#include "tensor_map.h"
 
 namespace stratum {
 namespace {
@@ -22,6 +24,11 @@ void check_size(int64_t batch, int64_t seq_len, int32_t q_heads) {
     fail(STRATUM_SHAPE_ERROR, "batch", "expected at most {} with {} heads of {} tokens, got {}",
          std::min(kMaxGridX, kMaxRows / std::max<int64_t>(seq_len, 1)) / q_heads, q_heads, seq_len, batch);
   }
+}
+
+// Queues a kernel with whichever parameters it takes.
+void queue(const LoadedKernel& kernel, Grid blocks, cuda::Stream stream, const auto& params) {
+  std::visit([&](const auto& one) { launch(kernel, blocks, stream, one); }, params);
 }
 
 }  // namespace
@@ -48,19 +55,34 @@ Training::Size Training::check_inputs(const stratum_array* q, const stratum_arra
   return size;
 }
 
-const LoadedKernel& Training::kernel(Operation operation, Size size) const {
-  return kernels_.training(operation, size.seq_len, size.batch);
+const LoadedKernel& Training::kernel(Operation operation, Size size,
+                                     std::initializer_list<const stratum_array*> arrays) const {
+  return kernels_.training(operation, size.seq_len, size.batch, describable(arrays));
 }
 
 Grid Training::grid(const LoadedKernel& kernel, Size size, int32_t heads) const {
-  const int64_t tile = kernel.block_rows;
+  const int64_t tile = kernel.tile.rows;
   const int64_t tiles = (size.seq_len + tile - 1) / tile;
   const int64_t rows = size.batch * heads;
-  if (tiles > kMaxGridX / rows) {
+  const bool persistent = kernel.tile.has_tensor_maps();
+  const int64_t resident = persistent ? int64_t{kernels_.multiprocessors()} * kernel.tile.blocks_per_sm : 0;
+  // A persistent grid numbers its tiles in 31 bits too, and steps past the last one.
+  if (const int64_t most = kMaxGridX - resident; tiles > most / rows) {
     fail(STRATUM_SHAPE_ERROR, "q", "expected at most {} tiles of {} tokens over batch and heads, got {} x {} x {}",
-         kMaxGridX, tile, size.batch, heads, tiles);
+         most, tile, size.batch, heads, tiles);
   }
-  return {.x = static_cast<uint64_t>(tiles * rows)};
+  if (!persistent) return {.x = static_cast<uint64_t>(tiles * rows)};
+  // A cluster's blocks share a tile.
+  const int64_t clusters = std::min(tiles * rows, std::max<int64_t>(resident / kernel.row.cluster, 1));
+  return {.x = static_cast<uint64_t>(clusters * kernel.row.cluster)};
+}
+
+Problem Training::problem(Size size) const {
+  return {.batch = static_cast<int32_t>(size.batch),
+          .seq_len = static_cast<int32_t>(size.seq_len),
+          .q_heads = config_.q_heads,
+          .kv_heads = config_.kv_heads,
+          .scales = scales_};
 }
 
 void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream stream) const {
@@ -72,23 +94,10 @@ void Training::forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream
                       {{arrays.q, "q"}, {arrays.k, "k"}, {arrays.v, "v"}, {arrays.qg, "qg"}, {arrays.kg, "kg"}});
   check_address(stats, "stats");
   observer::memory(stats, workspace(size.batch, size.seq_len).stats_bytes, "stats", observer::Use::kWritten);
-  const LoadedKernel& forward = kernel(Operation::kForward, size);
-  const abi::GatedForwardParams params{
-      .q = dense(*arrays.q),
-      .k = dense(*arrays.k),
-      .v = dense(*arrays.v),
-      .qg = dense(*arrays.qg),
-      .kg = dense(*arrays.kg),
-      .o = dense(*arrays.o),
-      .stats = reinterpret_cast<abi::RowStats*>(stats),
-      .batch = static_cast<int32_t>(size.batch),
-      .seq_len = static_cast<int32_t>(size.seq_len),
-      .q_heads = config_.q_heads,
-      .kv_heads = config_.kv_heads,
-      .softmax_scale_log2 = scales_.softmax_log2,
-      .gate_half_scale = scales_.gate_half,
-  };
-  launch(forward, grid(forward, size, config_.q_heads), stream, params);
+  const LoadedKernel& forward =
+      kernel(Operation::kForward, size, {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.o});
+  const Grid blocks = grid(forward, size, config_.q_heads);
+  queue(forward, blocks, stream, forward_params(forward.tile, arrays, stats, problem(size)));
 }
 
 void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t delta, cuda::Stream stream) const {
@@ -117,36 +126,19 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
   const Workspace bytes = workspace(size.batch, size.seq_len);
   observer::memory(stats, bytes.stats_bytes, "stats", observer::Use::kRead);
   observer::memory(delta, bytes.delta_bytes, "delta", observer::Use::kWritten);
-  const LoadedKernel& dq = kernel(Operation::kBackwardDq, size);
-  const LoadedKernel& dkv = kernel(Operation::kBackwardDkv, size);
+  const LoadedKernel& dq =
+      kernel(Operation::kBackwardDq, size,
+             {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.dout, arrays.dq, arrays.dqg});
+  const LoadedKernel& dkv =
+      kernel(Operation::kBackwardDkv, size,
+             {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.dout, arrays.dk, arrays.dv, arrays.dkg});
   const Grid dq_grid = grid(dq, size, config_.q_heads);
   const Grid dkv_grid = grid(dkv, size, config_.kv_heads);
-  const abi::GatedBackwardParams params{
-      .q = dense(*arrays.q),
-      .k = dense(*arrays.k),
-      .v = dense(*arrays.v),
-      .qg = dense(*arrays.qg),
-      .kg = dense(*arrays.kg),
-      .o = dense(*arrays.o),
-      .dout = dense(*arrays.dout),
-      .dq = dense(*arrays.dq),
-      .dk = dense(*arrays.dk),
-      .dv = dense(*arrays.dv),
-      .dqg = dense(*arrays.dqg),
-      .dkg = dense(*arrays.dkg),
-      .stats = reinterpret_cast<const abi::RowStats*>(stats),
-      .delta = reinterpret_cast<float*>(delta),
-      .batch = static_cast<int32_t>(size.batch),
-      .seq_len = static_cast<int32_t>(size.seq_len),
-      .q_heads = config_.q_heads,
-      .kv_heads = config_.kv_heads,
-      .softmax_scale_log2 = scales_.softmax_log2,
-      .gate_half_scale = scales_.gate_half,
-      .softmax_scale = scales_.softmax,
-      .gate_scale = scales_.gate,
-  };
-  launch(dq, dq_grid, stream, params);  // also writes delta, which dkv reads
-  launch(dkv, dkv_grid, stream, params);
+  // All that may fail before the first launch: a call does all of its work or none.
+  const BackwardParams dq_params = backward_dq_params(dq.tile, arrays, stats, delta, problem(size));
+  const BackwardParams dkv_params = backward_dkv_params(dkv.tile, arrays, stats, delta, problem(size));
+  queue(dq, dq_grid, stream, dq_params);  // also writes delta, which dkv reads
+  queue(dkv, dkv_grid, stream, dkv_params);
 }
 
 }  // namespace stratum

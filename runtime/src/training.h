@@ -2,22 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "arrays.h"
 #include "config.h"
 #include "kernels.h"
 #include "scales.h"
+#include "training_params.h"
 
 namespace stratum {
-
-struct ForwardArrays {
-  const stratum_array *q, *k, *v, *qg, *kg, *o;
-};
-
-struct BackwardArrays {
-  const stratum_array *q, *k, *v, *qg, *kg, *o, *dout;
-  const stratum_array *dq, *dk, *dv, *dqg, *dkg;
-};
 
 class Training {
  public:
@@ -31,8 +24,9 @@ class Training {
   // Throws Error (SHAPE_ERROR) for a size that is negative or too large for one launch.
   Workspace workspace(int64_t batch, int64_t seq_len) const;
 
-  // Queue the work of a call; nothing if the batch or the sequences are empty. Throw Error: SHAPE_ERROR, STRIDE_ERROR,
-  // DTYPE_ERROR, DEVICE_ERROR before anything is queued, DRIVER_ERROR.
+  // Queue the work of a call, by kernels with tensor maps where its arrays can be described; nothing if the batch or
+  // the sequences are empty. Throw Error: SHAPE_ERROR, STRIDE_ERROR, DTYPE_ERROR, DEVICE_ERROR before anything is
+  // queued, DRIVER_ERROR.
   void forward(const ForwardArrays& arrays, uint64_t stats, cuda::Stream stream) const;
   void backward(const BackwardArrays& arrays, uint64_t stats, uint64_t delta, cuda::Stream stream) const;
 
@@ -45,8 +39,9 @@ class Training {
 
   Size check_inputs(const stratum_array* q, const stratum_array* k, const stratum_array* v, const stratum_array* qg,
                     const stratum_array* kg) const;
-  const LoadedKernel& kernel(Operation operation, Size size) const;
+  const LoadedKernel& kernel(Operation operation, Size size, std::initializer_list<const stratum_array*> arrays) const;
   Grid grid(const LoadedKernel& kernel, Size size, int32_t heads) const;
+  Problem problem(Size size) const;
 
   const Config& config_;
   const Kernels& kernels_;

@@ -9,8 +9,13 @@
 //            backward_dq, keys in backward_dkv) and for outputs, the plan's tile_n on the side that is streamed
 //   swizzle  128 bytes for boxes of 64 columns, 64 bytes for boxes of 32
 //
-// Rows past the end are read as zeros and not written. Grid: x only, persistent; a CTA walks the tiles in steps of the
-// grid. The statistics are those of the portable kernels (gated.h): any forward serves any backward.
+// Rows past the end are read as zeros and not written.
+//
+// Grid: x only, persistent: as many clusters as there are tiles, or as the device holds blocks of them. The blocks of a
+// cluster share a tile; each cluster walks the tiles in steps of their number. The tiles, and one more step, are less
+// than 2^31. The statistics are those of the portable kernels (gated.h), except that max is some visible key's
+// score, not always the largest: any forward serves any backward, and either family's backward_dq, with its delta,
+// either's backward_dkv.
 #pragma once
 
 #include "abi/gated.h"
@@ -35,7 +40,7 @@ static_assert(__builtin_offsetof(GatedForwardSm90aParams, softmax_scale_log2) ==
 #endif
 
 // Both backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it).
-// Their maps differ in the rows of a box.
+// Their maps differ in the rows of a box, and a kernel gets only the maps of its own outputs; the others are zeros.
 struct GatedBackwardSm90aParams {
   TensorMap q, k, v, qg, kg, dout;
   TensorMap dq, dqg, dk, dv, dkg;

@@ -116,7 +116,7 @@ struct Wgmma;
   STRATUM_WGMMA_TEXT(type, kN, kCount, adds) "{%" #A ", %" #B ", %" #C ", %" #D "}, %" #E ", add, 1, 1, %" #F ";}"
 
 // The products with a B of kN columns; kCount = kN / 2 accumulator registers a thread.
-//   ss: d += A B, both in shared memory and given by descriptors (matrix_descriptor.h).
+//   ss: d += A B, both in shared memory and given by descriptors (swizzled_tile.h).
 //   rs: the same with A in registers.
 // kFirst: d = A B, d need not be initialised. kTransposeA (B): in memory its m (n) runs along the rows, not its k.
 #define STRATUM_WGMMA(Element, type, kN, kCount, A, B, C, D, E, F)                            \

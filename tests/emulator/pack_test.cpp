@@ -170,10 +170,13 @@ struct Forward {
 
 }  // namespace
 
-TEST_CASE("every packed kernel can be decoded") {
-  REQUIRE(pack().kernels.size() > 0);
+TEST_CASE("every packed kernel of the portable family can be decoded") {
   std::vector<const ManifestKernel*> all;
-  for (const ManifestKernel& kernel : pack().kernels) all.push_back(&kernel);
+  for (const ManifestKernel& kernel : pack().kernels) {
+    // Those for one chip have instructions that the emulator doesn't know.
+    if (!kernel.key.arch.ends_with('a')) all.push_back(&kernel);
+  }
+  REQUIRE(all.size() > 0);
   for (const ManifestKernel* kernel : sampled(all)) {
     CAPTURE(kernel->name);
     const Kernel loaded = load(*kernel);

@@ -40,6 +40,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"GPU tests skipped: {WHY_NOT}")
 
 
+@pytest.fixture(params=["shipped", "portable"])
+def pack(request):
+    """Engines of the test take the pack as it ships, then one without the kernels for this very chip, if it has any."""
+    from .engines import PORTABLE, chip_arch, taking
+
+    if request.param == PORTABLE and chip_arch() is None:
+        pytest.skip("the pack as it ships has portable kernels only for this GPU")
+    with taking(request.param):
+        yield request.param
+
+
 @pytest.fixture(scope="session", autouse=True)
 def engines_closed():
     """Closes the session's engines at its end."""

@@ -6,13 +6,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from .engines import HEADS, KV_HEADS, engine, submission
-from .reference import GRADIENT_NAMES
+from .reference import GRADIENT_NAMES, check_training
 from .serving import Cache, random_tokens
 from .tensors import Guarded, Inputs, assert_same_bits, bits, generator, random_array, random_inputs
 
 GROUP = 4
 Q_HEADS = GROUP * KV_HEADS
 LENGTH = 130
+
+with_both_packs = pytest.mark.usefixtures("pack")
 
 
 def _train(built, inputs, do) -> list[torch.Tensor]:
@@ -30,6 +32,7 @@ def _inputs(head_dim: int, gate_dim: int, dtype=torch.bfloat16) -> tuple[Inputs,
     return inputs, random_array(tuple(inputs.q.shape), dtype, generator(2))
 
 
+@with_both_packs
 @pytest.mark.parametrize("head_dim, gate_dim", HEADS)
 def test_sliced_from_one_packed_array(head_dim: int, gate_dim: int):
     """All five inputs and do are slices of one [B,S,everything] array, the outputs of another."""
@@ -45,6 +48,7 @@ def test_sliced_from_one_packed_array(head_dim: int, gate_dim: int):
     _same([o, *gradients], _train(built, inputs, do))
 
 
+@with_both_packs
 @pytest.mark.parametrize("head_dim, gate_dim", HEADS)
 def test_transposed(head_dim: int, gate_dim: int):
     """[B,H,S,dim] memory seen as [B,S,H,dim], and [S,B,H,dim] memory seen so too."""
@@ -56,13 +60,28 @@ def test_transposed(head_dim: int, gate_dim: int):
         _same(_train(built, views[:5], views[5]), expected)
 
 
-def test_expanded_do():
-    """Stride 0 in do: the contiguous result, or a clear error before launch."""
+@with_both_packs
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(
+    "names", [("q",), ("k", "v"), ("qg", "kg"), ("do",), ("q", "k", "v", "qg", "kg", "do")], ids=str
+)
+def test_expanded(names: tuple[str, ...], axis: int):
+    """Stride 0: right, if perhaps by another kernel than contiguous arrays get, and so with other bits."""
     built = engine(64, 32, GROUP)
     inputs, do = _inputs(64, 32)
-    expanded = do[:, :1].expand(do.shape)
-    expected = _train(built, inputs, expanded.contiguous())
-    _same(_train(built, inputs, expanded), expected)
+    arrays = dict(zip((*Inputs._fields, "do"), (*inputs, do)))
+    views = arrays | {name: arrays[name].narrow(axis, 0, 1).expand(arrays[name].shape) for name in names}
+    *inputs, do = views.values()
+    o, *gradients = _train(built, inputs, do)
+    plain = Inputs(*(x.contiguous() for x in inputs))
+    check_training("expanded", o, Inputs(*gradients), plain, do.contiguous())
+
+
+@with_both_packs
+def test_do_of_one_element():
+    """Every stride 0, even the last: the contiguous result, or a clear error before launch."""
+    built = engine(64, 32, GROUP)
+    inputs, do = _inputs(64, 32)
     _, saved = built.forward(*inputs)
     try:
         gradients = built.backward(saved, do.new_ones(()).expand(do.shape))
@@ -73,6 +92,7 @@ def test_expanded_do():
             assert_same_bits(name, ours, right)
 
 
+@with_both_packs
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_cupy(dtype: torch.dtype):
     """float16 as such, bfloat16 as the raw bits in uint16."""
@@ -132,6 +152,7 @@ def test_serving_calls_keep_their_order(by_handle: bool):
         built.release(sequence)
 
 
+@with_both_packs
 def test_training_on_the_current_stream():
     """Inputs made on a side stream just before the call, results read there just after."""
     built = engine(128, 32, GROUP)

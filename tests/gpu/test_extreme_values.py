@@ -12,6 +12,7 @@ from .tensors import Inputs, assert_same_bits, generator, random_array, random_i
 from .test_training import train
 
 Q_HEADS = 4 * KV_HEADS
+pytestmark = pytest.mark.usefixtures("pack")
 
 
 @pytest.mark.parametrize("length", [1, 128])

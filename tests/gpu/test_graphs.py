@@ -10,6 +10,8 @@ from .engines import KV_HEADS, build, config, engine, submission
 from .serving import Cache, random_tokens
 from .tensors import Inputs, assert_same_bits, generator, random_array, random_inputs
 
+pytestmark = pytest.mark.usefixtures("pack")
+
 
 def _inputs(seed: int) -> tuple[Inputs, torch.Tensor]:
     inputs = random_inputs((2, 300), 8, KV_HEADS, 128, 64, torch.bfloat16, generator(seed))

@@ -10,6 +10,7 @@ from .tensors import DTYPES, Inputs, assert_same_bits, generator, random_array, 
 
 GROUP = 4
 Q_HEADS = GROUP * KV_HEADS
+pytestmark = pytest.mark.usefixtures("pack")
 
 
 def _leaves(head_dim: int, gate_dim: int, dtype: torch.dtype = torch.bfloat16, length: int = 130) -> Inputs:
@@ -108,6 +109,34 @@ def test_compiled_model():
     torch.testing.assert_close(compiled_loss, loss, rtol=1e-2, atol=0)
     for ours, expected in zip(compiled_gradients, gradients):
         assert (ours - expected).float().norm() < 2e-2 * expected.float().norm()
+
+
+def _train(model: torch.nn.Module, layer: _Layer, x: torch.Tensor, target: torch.Tensor) -> list[float]:
+    """Losses of 60 steps of AdamW from the same start."""
+    torch.manual_seed(0)
+    for part in (layer.first, layer.last):
+        part.reset_parameters()
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = (model(x).float() - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_compiled_model_trains():
+    """A model learns, under torch.compile as in eager mode, to add the mean of all tokens so far to each token."""
+    layer = _Layer(engine(64, 32, GROUP), 64).to("cuda")
+    x = torch.randn((8, 100, 64), generator=generator(1), device="cuda")
+    target = x + x.cumsum(1) / torch.arange(1, 101, device="cuda")[:, None]
+    eager = _train(layer, layer, x, target)
+    compiled = _train(torch.compile(layer, fullgraph=True), layer, x, target)
+    assert compiled[-1] < compiled[0] / 4
+    assert compiled[-1] == pytest.approx(eager[-1], rel=0.25)
 
 
 def test_closed_engine():

@@ -4,10 +4,26 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from .engines import GROUPS, HEADS, KV_HEADS, engine
+from .engines import GROUPS, HEADS, KV_HEADS, PORTABLE, chip_arch, engine
 from .reference import GRADIENT_NAMES, check_training
 from .tensors import DTYPES, assert_same_bits, generator, random_array, random_inputs
 from .training import LENGTHS, random_batch, train
+
+pytestmark = pytest.mark.usefixtures("pack")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head_dim, gate_dim", HEADS)
+def test_this_chips_kernels_come_first(pack: str, head_dim: int, gate_dim: int, dtype: str):
+    own = chip_arch()
+    if own is None:
+        pytest.skip("the pack has no kernels for this very chip")
+    archs = {}  # operation -> archs in the order of trial
+    for kernel in engine(head_dim, gate_dim, 4, dtype).describe()["kernels"]:
+        archs.setdefault(kernel["operation"], []).append(kernel["arch"])
+    for operation in ("forward", "backward_dq", "backward_dkv"):
+        assert archs[operation][-1] != own  # the portable one is always there
+        assert (archs[operation][0] == own) == (pack != PORTABLE)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tools.emulator.mutants.equivalent import Equivalent
 from tools.emulator.mutants.instruction import contexts, instructions
 from tools.emulator.mutants.rules import mutants
 
@@ -73,3 +76,16 @@ def test_a_context_survives_other_lines_and_registers():
     assert [line + 2 for line in first] == list(second)
     other = contexts(instructions([line.replace("4;", "5;") for line in text]))
     assert not set(other.values()) & set(first.values())
+
+
+def test_a_place_tells_instructions_with_the_same_context_apart(tmp_path):
+    text = ["\tadd.s32 %r1, %r1, 1;"] * 4 + ["\tbar.sync 0;"] + ["\tadd.s32 %r1, %r1, 1;"] * 4
+    first, second = mutants("gated_fwd_sm80", "\n".join(text * 2))
+    assert (first.context, first.place) == (second.context, 0)
+    assert second.place == 1
+
+    group = {"operation": "fwd", "rule": "dropped", "text": "bar.sync 0;", "why": "It is alone."}
+    path = tmp_path / "equivalent.json"
+    for context, expected in ((first.context, [True, True]), (f"{first.context}#1", [False, True])):
+        path.write_text(json.dumps([{**group, "contexts": [context]}]))
+        assert [bool(Equivalent(path).why(each)) for each in (first, second)] == expected

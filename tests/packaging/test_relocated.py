@@ -47,7 +47,7 @@ def test_runs_with_the_bundled_backend(elsewhere, emulator, version):
     assert seen["lengths"] == [71, 73]
     assert seen["launches"] > 0 and seen["faults"] == []
     assert seen["engine"]["config"]["head_dim"] == 64
-    assert {kernel["arch"] for kernel in seen["engine"]["kernels"]} == {"sm_90"}
+    assert {kernel["arch"] for kernel in seen["engine"]["kernels"]} - {"sm_90a"} == {"sm_90"}
 
 
 def test_importing_it_loads_no_library_and_no_heavy_module(elsewhere, emulator):

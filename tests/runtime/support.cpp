@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "abi/gated_sm90a.h"
 #include "common/file.h"
 #include "common/sha256.h"
 #include "common/zstd_codec.h"
@@ -75,6 +76,21 @@ std::vector<ManifestKernel> stratum_rows(const std::string& arch, const std::str
                                          int gate_dim) {
   std::vector<ManifestKernel> rows;
   for (const auto& [operation, facts] : operations()) rows.push_back(row(operation, arch, dtype, head_dim, gate_dim));
+  return rows;
+}
+
+std::vector<ManifestKernel> tensor_map_rows(const std::string& dtype, int head_dim, int gate_dim) {
+  std::vector<ManifestKernel> rows;
+  for (const char* operation : {"forward", "backward_dq", "backward_dkv"}) {
+    ManifestKernel kernel = row(operation, "sm_90a", dtype, head_dim, gate_dim);
+    kernel.tile = {{"tile_m", kMapTileM}, {"tile_n", kMapTileN}, {"blocks_per_sm", kMapBlocksPerSm}};
+    kernel.params = {"GatedBackwardSm90aParams", sizeof(stratum::abi::GatedBackwardSm90aParams)};
+    if (kernel.key.operation == "forward") {
+      kernel.params = {"GatedForwardSm90aParams", sizeof(stratum::abi::GatedForwardSm90aParams)};
+    }
+    kernel.block = 384;
+    rows.push_back(std::move(kernel));
+  }
   return rows;
 }
 

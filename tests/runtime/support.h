@@ -25,6 +25,8 @@ inline constexpr int kDeviceSm90 = 0, kDeviceSm80 = 1, kDeviceUnserved = 2;
 inline constexpr int32_t kTileM = 64;         // of every kernel of the pack
 inline constexpr int32_t kAppendTokens = 16;  // tokens a block of append places
 inline constexpr int32_t kBlock = 128;
+// Of the kernels that take tensor maps.
+inline constexpr int32_t kMapTileM = 128, kMapTileN = 96, kMapBlocksPerSm = 2;
 
 // A new folder, removed at the end.
 class TemporaryFolder {
@@ -45,6 +47,9 @@ std::vector<stratum::ManifestKernel> stratum_rows(const std::string& arch, const
                                                   int gate_dim);
 stratum::ManifestKernel row(const std::string& operation, const std::string& arch, const std::string& dtype,
                             int head_dim, int gate_dim, int group = 0);
+
+// Rows of the training kernels that take tensor maps, sm_90a, for one (dtype, head_dim, gate_dim).
+std::vector<stratum::ManifestKernel> tensor_map_rows(const std::string& dtype, int head_dim, int gate_dim);
 
 // Writes rows with made-up cubins (text with the kernel's name) and the manifest.
 void write_pack(const std::filesystem::path& folder, std::vector<stratum::ManifestKernel> rows);

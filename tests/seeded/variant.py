@@ -51,8 +51,11 @@ def build_pack(folder: Path, bug: Bug) -> dict:
     manifest = read_manifest(folder / "pack")
     (row,) = manifest["kernels"]
     # What is launched is what the runtime passes, whatever the kernel takes.
+    wanted = bug.operation, row["key"]["arch"]
     row["params"] = next(
-        each["params"] for each in read_manifest(SHIPPED)["kernels"] if each["key"]["operation"] == bug.operation
+        each["params"]
+        for each in read_manifest(SHIPPED)["kernels"]
+        if (each["key"]["operation"], each["key"]["arch"]) == wanted
     )
     write_manifest(folder / "pack", manifest["toolchain"], [row])
     return row

@@ -68,7 +68,8 @@ def test_the_points_kernel_is_loaded_and_the_others_are_the_packs(
 def test_an_engine_that_took_other_kernels_is_closed_and_told(tmp_path, monkeypatch):
     closed = []
     engine = SimpleNamespace(
-        describe=lambda: {"kernels": [{"operation": "forward", "sha256": "other"}]}, close=lambda: closed.append(True)
+        describe=lambda: {"kernels": [{"operation": "forward", "arch": "sm_90", "sha256": "other"}]},
+        close=lambda: closed.append(True),
     )
     package = ModuleType("made_up_package")
     package.build_engine = lambda config: engine
@@ -77,7 +78,7 @@ def test_an_engine_that_took_other_kernels_is_closed_and_told(tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "made_up_package", package)
     monkeypatch.setitem(sys.modules, "made_up_package.native", native)
     monkeypatch.setattr(pack, "write_mixed", lambda folder, kernels, own: None)
-    row = {"name": "x", "cubin": {"sha256": "ours"}, "key": {"operation": "forward"}}
+    row = {"name": "x", "cubin": {"sha256": "ours"}, "key": {"operation": "forward", "arch": "sm_90"}}
     pack.write_manifest(tmp_path, {}, [row])
     with pytest.raises(MachineError, match="the engine has other kernels than the pack's for forward: ..other"):
         build_engine(package, tmp_path, {})

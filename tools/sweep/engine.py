@@ -54,7 +54,12 @@ def build_engine(package: ModuleType, kernels: Path, config: dict) -> Any:
             native.PACK = own
     rows = pack.read_manifest(kernels)["kernels"]
     ours, operations = {row["cubin"]["sha256"] for row in rows}, {row["key"]["operation"] for row in rows}
-    loaded = {row["sha256"] for row in engine.describe()["kernels"] if row["operation"] in operations}
+    archs = {row["key"]["arch"] for row in rows}
+    loaded = {
+        row["sha256"]
+        for row in engine.describe()["kernels"]
+        if row["operation"] in operations and row["arch"] in archs  # others come after a chip's own (pack.write_mixed)
+    }
     if not loaded or not loaded <= ours:
         engine.close()
         names = ", ".join(sorted(operations))

@@ -31,14 +31,18 @@ def write_mixed(folder: Path, point: Path, shipped: Path) -> None:
     """Fills an empty folder with a pack of links: a point's kernels, and of its strata what else `shipped` has.
 
     The operation of the point's kernels comes from the point alone, on every architecture, so that no other kernel can
-    be launched in its place.
+    be launched in its place. Only a chip's own kernels (sm_90a) keep the portable ones beside them, which come after
+    them and which an engine must have, for views that no tensor map describes.
     """
     manifest, ours = read_manifest(shipped), read_manifest(point)["kernels"]
     operations = {row["key"]["operation"] for row in ours}
     strata = {_stratum(row) for row in ours}
-    others = [
-        row for row in manifest["kernels"] if _stratum(row) in strata and row["key"]["operation"] not in operations
-    ]
+    for_one_chip = all(_is_for_one_chip(row) for row in ours)
+
+    def stays(row: dict) -> bool:
+        return row["key"]["operation"] not in operations or (for_one_chip and not _is_for_one_chip(row))
+
+    others = [row for row in manifest["kernels"] if _stratum(row) in strata and stays(row)]
     for source, rows in ((point, ours), (shipped, others)):
         for row in rows:
             for file in (row["cubin"]["file"], row["ptx"]["file"]):
@@ -48,3 +52,7 @@ def write_mixed(folder: Path, point: Path, shipped: Path) -> None:
 
 def _stratum(row: dict) -> tuple:
     return tuple(row["key"][field] for field in STRATUM)
+
+
+def _is_for_one_chip(row: dict) -> bool:
+    return row["key"]["arch"].endswith("a")

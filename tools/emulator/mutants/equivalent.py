@@ -1,8 +1,9 @@
 """Survivors that were looked at and found right: a file of groups, each with its reason in words.
 
 A group names an operation, and the rule and the instruction (registers without their numbers) of its mutants;
-`contexts` are those of `instruction.contexts`, so that lines and registers may move. A mutant with all of them the same
-is said to be equivalent: it does nothing else than the true kernel in any run that the engine makes.
+`contexts` are those of `instruction.contexts`, so that lines and registers may move; "a2b427eb#1" is the second
+instruction of a kernel with that context alone. A mutant with all of them the same is said to be equivalent: it does
+nothing else than the true kernel in any run that the engine makes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Group:
     def has(self, mutant: Mutant) -> bool:
         """Whether the mutant is one of the group."""
         return (
-            mutant.context in self.contexts
+            not self.contexts.isdisjoint((mutant.context, f"{mutant.context}#{mutant.place}"))
             and (mutant.rule, mutant.nameless) == (self.rule, self.text)
             and operation_of(mutant.kernel) == self.operation
             and self.dims in mutant.kernel

@@ -62,7 +62,7 @@ def contexts(all_instructions: list[Instruction]) -> dict[int, str]:
     """Line → eight hexadecimal digits that stand for the instruction and its neighbours, without registers' numbers.
 
     The same digits are those of the same code in the same place of an unrolled loop, so that an instruction may have
-    its context in common with others.
+    its context in common with others; `Mutant.place` tells them apart.
     """
     texts = [nameless(each) for each in all_instructions]
     return {

@@ -65,7 +65,8 @@ def print_reports(reports: Sequence[KernelReport]) -> None:
             )  # fmt: skip
         for mutant in each.survivors:
             console.print(
-                f"{mutant.kernel}:{mutant.line}: {mutant.rule}: {mutant.text} (context {mutant.context})",
+                f"{mutant.kernel}:{mutant.line}: {mutant.rule}: {mutant.text} "
+                f"(context {mutant.context}#{mutant.place})",
                 highlight=False, soft_wrap=True, markup=False,
             )  # fmt: skip
         for mutant, outcome in each.wrongly:

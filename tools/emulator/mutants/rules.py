@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,7 +22,8 @@ _WAITS = ("cp.async.wait_group", "cp.async.wait_all")
 class Mutant:
     """One changed line of a kernel. rule: what was done, in a few words. text, changed: the line before and after.
 
-    context: as in `instruction.contexts`; nameless: the line before, without the numbers of registers.
+    context: as in `instruction.contexts`; place: how many of the instructions before it have the same context;
+    nameless: the line before, without the numbers of registers.
     """
 
     kernel: str
@@ -31,6 +33,7 @@ class Mutant:
     changed: str
     nameless: str
     context: str
+    place: int
 
     def apply(self, ptx: str) -> str:
         """The kernel's PTX with the change."""
@@ -43,12 +46,13 @@ def mutants(kernel: str, ptx: str) -> list[Mutant]:
     """All mutants of a kernel, in the order of its lines."""
     found = []
     every = instructions(ptx.split("\n"))
-    context = contexts(every)
+    context, seen = contexts(every), Counter()
     for one in every:
+        digits = context[one.line]
         for rule, changed in _changes(one):
-            found.append(
-                Mutant(kernel, one.line, rule, one.text().strip(), changed, nameless(one), context[one.line])
-            )  # fmt: skip
+            text = one.text().strip()
+            found.append(Mutant(kernel, one.line, rule, text, changed, nameless(one), digits, seen[digits]))
+        seen[digits] += 1
     return found
 
 

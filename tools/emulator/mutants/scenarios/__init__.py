@@ -5,7 +5,8 @@ Kernels whose results it doesn't look at are replaced by ones that return at onc
 """
 
 from .base import Scenario, operation_of
-from .serving import Append, Decode, DecodeMerge, PageCopy, Prefill
+from .decoding import Decode, DecodeMerge
+from .serving import Append, PageCopy, Prefill
 from .training import Backward, BackwardDkv, Forward
 
 SCENARIOS = {

@@ -10,7 +10,7 @@ from tools.demo.device_memory import DeviceArray
 
 from .base import Parts, Scenario
 
-_SERVING = {"modes": ["prefill", "decode"], "max_sequences": 8}
+SERVING = {"modes": ["prefill", "decode"], "max_sequences": 8}
 PAGE_TOKENS = 64
 
 
@@ -34,11 +34,15 @@ class Serving(Scenario):
     def fill(self, lengths: list[int], arrays: tuple[DeviceArray, ...]) -> list[int]:
         """Sequences that have so many tokens cached; no attention is computed for them."""
         ids = [self.engine.create() for _ in lengths]
+        self.extend(ids, lengths, arrays)
+        return ids
+
+    def extend(self, ids: list[int], lengths: list[int], arrays: tuple[DeviceArray, ...]) -> None:
+        """Caches tokens more, as `fill` does."""
         self.skip("prefill")
         self.step("prefill", ids, arrays, lengths)
         self.bring_back("prefill")
         self.inspection.reset()  # an output that isn't written is a fault
-        return ids
 
 
 class Append(Serving):
@@ -47,7 +51,7 @@ class Append(Serving):
     The last step is one of two sequences only, the fewest that are searched.
     """
 
-    CONFIG = {**_SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
+    CONFIG = {**SERVING, "q_heads": 2, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
     STEPS = ([1, 21, 3, 16, 2], [5, 60, 0, 1, 9], [2, 3])
 
     def prepare(self) -> None:
@@ -101,55 +105,54 @@ class Cached(Serving):
 
 
 class Prefill(Cached):
-    """Chunks of less than a tile and more, with and without cached tokens before, from inside a page and its end.
+    """A ragged step of chunks of less than a tile and more, from anywhere in a page; then prompts alone.
 
-    Then the first sequence alone, with each number of 16 rows begun in the tile: behind them the arrays end.
+    An instruction copies or writes 2, 4, 8 or 16 rows of a tile: for each of them a prompt ends among its rows, behind
+    which the arrays end. All of a page behind its sequence's end holds NaNs. Chunks that begin 1 to 16 tokens behind
+    the first of 32 keys have a warp that skips such a tile before the last one: for each 8 rows of that one a sequence
+    ends among them.
     """
 
-    CONFIG = {**_SERVING, "q_heads": 4, "kv_heads": 2, "max_seq_len": 256, "max_cached_tokens": 1024}
-    CACHED = [0, 64, 100, 0]
-    LENGTHS = [5, 3, 70, 64]
-    ALONE = (10, 20, 40, 60)
+    CONFIG = {
+        **SERVING, "q_heads": 4, "kv_heads": 2, "max_sequences": 20, "max_seq_len": 256, "max_cached_tokens": 2048,
+    }  # fmt: skip
+    LENGTHS = [1, 70, 64, 20, 64, 51, 49, 63, 76, 77]
+    ALONE = (1, 9, 19, 27, 37, 45, 55, 63)  # among each 8 of 64 rows, each 2 of 16
+    CACHED = [0, 100, 0, 49, 30, 64, 16, 10, 5, 12, *[0] * len(ALONE)]
     CALL = "prefill"
 
     def prepare(self) -> None:
-        super().prepare()
-        self.alone = [self.inputs(each) for each in self.ALONE]
-
-    def run(self) -> Iterator[np.ndarray]:
-        yield from super().run()
-        for arrays, length in zip(self.alone, self.ALONE):
-            try:
-                yield self.step(self.CALL, self.ids[:1], arrays, [length])
-            finally:
-                self.engine.truncate(self.ids[0], self.CACHED[0])
-
-
-class Decode(Cached):
-    """Splits that end before, in and after the new tokens; more rows than a tile; one key and many chunks of them.
-
-    The last chunks have 1 to 4, 5 to 8, 9 to 12 and 13 to 15 keys: a lane copies every fourth row.
-    """
-
-    CONFIG = {**_SERVING, "q_heads": 6, "kv_heads": 2, "max_seq_len": 1024, "max_cached_tokens": 2048}
-    CACHED = [530, 0, 508, 37, 10, 77]
-    LENGTHS = [1, 8, 7, 2, 1, 2]
-    CALL = "decode"
-
-
-class DecodeMerge(Cached):
-    """Rows of one split, of a few, and of three times as many as a warp has lanes."""
-
-    CONFIG = {**_SERVING, "q_heads": 3, "kv_heads": 1, "max_seq_len": 65536, "max_cached_tokens": 65536}
-    CACHED = [700, 10, 511, 98 * 512 + 5, 4000]
-    LENGTHS = [1, 2, 3, 1, 1]
-    CALL = "decode"
+        self.cached = self.inputs(sum(self.CACHED))
+        self.ids = self.fill(self.CACHED, self.cached)
+        q, k, v, qg, kg = self.values(sum(self.LENGTHS))
+        # Hidden from a whole warp, which gets NaNs if it takes the tile in that it should leave out.
+        v[self._token(4, 70)] = np.inf
+        # Copied by a warp that skips a tile, hidden from every row of its block, which gets NaNs of the values that
+        # copies of 16 bytes end with.
+        v[self._token(9, 80), 1, 7] = np.inf
+        v[self._token(9, 88), 1, 15] = np.inf
+        kg[self._token(9, 80), 0, 7] = np.nan
+        self.steps = [(slice(len(self.LENGTHS)), [self.upload(each) for each in (q, k, v, qg, kg)], self.LENGTHS)]
+        for place, length in enumerate(self.ALONE, len(self.LENGTHS)):
+            self.steps.append((slice(place, place + 1), self.inputs(length), [length]))
 
     def spoil(self) -> None:
-        """Nothing: the true decode writes all partials anew."""
+        """Lets all pages have NaNs but for the cached tokens."""
+        for each in self.ids:
+            self.engine.release(each)
+        Serving.spoil(self)
+        self.ids = self.fill(self.CACHED, self.cached)
 
-    def renew(self) -> None:
-        """Nothing: a call forgets the partials."""
+    def run(self) -> Iterator[np.ndarray]:
+        try:
+            for which, arrays, lengths in self.steps:
+                yield self.step(self.CALL, self.ids[which], arrays, lengths)
+        finally:
+            self.take_back()
+
+    def _token(self, sequence: int, position: int) -> int:
+        """Where the ragged step's arrays have a sequence's token."""
+        return sum(self.LENGTHS[:sequence]) + position - self.CACHED[sequence]
 
 
 class ManyHeads(Serving):
@@ -159,7 +162,7 @@ class ManyHeads(Serving):
     """
 
     CONFIG = {
-        **_SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
+        **SERVING, "q_heads": 96, "kv_heads": 96, "max_sequences": 3, "max_seq_len": 256, "max_cached_tokens": 192,
     }  # fmt: skip
     CACHED = [63]
 

@@ -9,9 +9,15 @@
 //   k down the rows (transposed):        + 16 rows, 128 (rows of 128 bytes) or 64 (of 64)
 #pragma once
 
-#include "device/element.h"
+#include "device/shared_tile.h"
 
 namespace stratum {
+
+STRATUM_DEVICE void store_shared_16(u32 address, const uint4& value) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value.x), "r"(value.y), "r"(value.z),
+               "r"(value.w)
+               : "memory");
+}
 
 // kColumns elements of a tile of kRows rows, split into blocks of at most 64 columns.
 template <int kRows, int kColumns>

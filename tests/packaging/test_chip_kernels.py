@@ -1,0 +1,82 @@
+"""On a Hopper GPU training takes the chip's own kernels, and the portable ones for views that no tensor map describes.
+
+Launches are recorded by the emulator at 9.0, which executes nothing here.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tools.assemble.without import copy_without
+
+REPOSITORY = Path(__file__).parents[2]
+TRAIN = Path(__file__).parent / "train_twice.py"
+DIMS = ((64, 32), (64, 64), (128, 32), (128, 64))
+OPERATIONS = ("fwd", "bwd_dq", "bwd_dkv")
+SHORT = {"bfloat16": "bf16", "float16": "fp16"}
+STRATA = [(*dims, dtype) for dims, dtype in product(DIMS, SHORT)]
+
+
+@pytest.fixture(scope="module")
+def hopper(submission, tmp_path_factory) -> Path:
+    """The assembled folder with the kernels of examples/hopper beside those that ship."""
+    folder = tmp_path_factory.mktemp("hopper") / "engine"
+    shutil.copytree(submission, folder)
+    generator = REPOSITORY / "build" / "release" / "generator" / "stratum-gen"
+    plans = ["--plans", "templates/plans", "--plans", "examples/hopper"]
+    command = [generator, "build", *plans, "--out", folder / "cubins"]
+    built = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def mnemonics_of_own_kernels(submission: Path, stratum: tuple) -> set[str]:
+    """Of the operations that the pack has sm_90a kernels for."""
+    kernels = json.loads((submission / "cubins" / "manifest.json").read_text())["kernels"]
+    rows = [row for row in kernels if row["key"]["arch"] == "sm_90a"]
+    own = [row for row in rows if tuple(row["key"][field] for field in ("head_dim", "gate_dim", "dtype")) == stratum]
+    return {row["name"].removeprefix("gated_").split("_sm90a")[0] for row in own}
+
+
+def launched(folder: Path, emulator: Path, log: Path, stratum: tuple) -> list[str]:
+    """The launches as "fwd sm90a" and so on, of two steps, the second on a view that no tensor map describes."""
+    head_dim, gate_dim, dtype = stratum
+    config = {"head_dim": head_dim, "gate_dim": gate_dim, "dtype": dtype, "q_heads": 4, "kv_heads": 2}
+    environment = {
+        **os.environ,
+        "STRATUM_DRIVER": str(emulator),
+        "STRATUM_EMULATOR_CC": "9.0",
+        "STRATUM_EMULATOR_EXECUTE": "0",
+        "STRATUM_EMULATOR_LOG": str(log),
+    }
+    command = [sys.executable, TRAIN, folder, json.dumps(config)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    names = [line.split()[0] for line in log.read_text().splitlines()]
+    suffix = f"_{SHORT[dtype]}_d{head_dim}_r{gate_dim}_"
+    return [" ".join(name.removeprefix("gated_").split(suffix)[0].rsplit("_", 1)) for name in names]
+
+
+@pytest.mark.parametrize("stratum", STRATA, ids=str)
+def test_the_chips_own_kernels_first(hopper, emulator, tmp_path, stratum):
+    own = mnemonics_of_own_kernels(hopper, stratum)
+    assert own
+    plain = [f"{each} {'sm90a' if each in own else 'sm90'}" for each in OPERATIONS]
+    reversed_keys = [f"{each} sm90" for each in OPERATIONS]
+    assert launched(hopper, emulator, tmp_path / "log", stratum) == plain + reversed_keys
+
+
+def test_a_copy_without_them(hopper, emulator, tmp_path):
+    folder = tmp_path / "engine"
+    copy_without("sm_90a", hopper, folder)
+    assert mnemonics_of_own_kernels(folder, STRATA[0]) == set()
+    assert launched(folder, emulator, tmp_path / "log", STRATA[0]) == [f"{each} sm90" for each in OPERATIONS] * 2
+    assert {path.name for path in folder.iterdir() if path.name != "__pycache__"} == {
+        path.name for path in hopper.iterdir() if path.name != "__pycache__"
+    }
