@@ -10,7 +10,7 @@ static_assert(Tile::shared_bytes == @shared_bytes@ && Tile::threads == @block@, 
 #define STRATUM_CLUSTER
 #endif
 
-extern "C" __global__ void STRATUM_CLUSTER __launch_bounds__(@block@, @blocks_per_sm@)
+extern "C" __global__ void STRATUM_CLUSTER __launch_bounds__(@block@, 1)
 @name@(const __grid_constant__ stratum::abi::GatedBackwardSm90aParams params) {
   stratum::gated::sm90a::backward_dkv<Tile>(params);
 }

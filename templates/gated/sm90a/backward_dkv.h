@@ -1,5 +1,5 @@
-// dk, dv and dkg: a block owns tile_m keys of one kv head, 64 to each consumer warpgroup, and walks over the queries that
-// see them, for every query head of the group in turn, so the group's sum is formed in registers in a fixed order.
+// dk, dv and dkg: a block owns tile_m keys of one kv head, 64 to each consumer warpgroup, and walks over the queries
+// that see them, for every query head of the group in turn, so the group's sum is formed in registers in a fixed order.
 //
 //     producer warp 0   query tiles Q, dO, Qg  ──TMA──▶ a ring of stages        (full, empty)
 //     producer warp 1   the keys' K, V, Kg     ──TMA──▶ their place             (own_full, own_empty)
@@ -218,6 +218,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       mbarrier_arrive(barriers.own_empty(place, consumer));
     }
   }
+  if ((threadIdx.x & 127) == 0) bulk_wait_all();
   turns.finish();
 }
 

@@ -10,7 +10,7 @@ namespace stratum::gated::sm90a {
 // One thread: Q, dO and Qg of one step after the other into the ring.
 template <class Tile>
 STRATUM_DEVICE void produce_query_stream(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                    const BackwardBarriers<Tile>& barriers, int rank) {
+                                         const BackwardBarriers<Tile>& barriers, int rank) {
   RingPosition<Tile::stages> ring;
   for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
     const DkvWork<Tile> work(params, order.place(), rank);
@@ -21,9 +21,11 @@ STRATUM_DEVICE void produce_query_stream(const abi::GatedBackwardSm90aParams& pa
       const u32 stage = shared + Tile::stages_at + ring.stage * Tile::stage_bytes;
       mbarrier_wait(barriers.empty(ring.stage), ring.parity ^ 1);
       mbarrier_arrive_expect(full, Tile::stage_bytes);
-      load_rows<typename Tile::StreamGate>(stage + Tile::stage_gate_at, params.qg, full, query.head, query.first, work.batch);
+      load_rows<typename Tile::StreamGate>(stage + Tile::stage_gate_at, params.qg, full, query.head, query.first,
+                                           work.batch);
       load_rows<typename Tile::Stream>(stage, params.q, full, query.head, query.first, work.batch);
-      load_rows<typename Tile::Stream>(stage + Tile::stage_second_at, params.dout, full, query.head, query.first, work.batch);
+      load_rows<typename Tile::Stream>(stage + Tile::stage_second_at, params.dout, full, query.head, query.first,
+                                       work.batch);
       ring.advance();
     }
   }
@@ -32,7 +34,7 @@ STRATUM_DEVICE void produce_query_stream(const abi::GatedBackwardSm90aParams& pa
 // All lanes of two warps, lane `row` of 64. Statistics are read before the stage is free.
 template <class Tile>
 STRATUM_DEVICE void produce_query_stats(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                  const BackwardBarriers<Tile>& barriers, int row, int rank) {
+                                        const BackwardBarriers<Tile>& barriers, int row, int rank) {
   constexpr int rows = (Tile::tile_n + 63) / 64;
   RingPosition<Tile::stages> ring;
   for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
@@ -71,7 +73,7 @@ STRATUM_DEVICE void produce_query_stats(const abi::GatedBackwardSm90aParams& par
 // One thread: K, V and Kg of one tile after the other into their place.
 template <class Tile>
 STRATUM_DEVICE void produce_own_keys(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                 const BackwardBarriers<Tile>& barriers, int rank) {
+                                     const BackwardBarriers<Tile>& barriers, int rank) {
   for (TileOrder<Tile::cluster> order; order.place() < DkvWork<Tile>::count(params); ++order.round) {
     const DkvWork<Tile> work(params, order.place(), rank);
     const int place = order.template use<Tile::own_places>();

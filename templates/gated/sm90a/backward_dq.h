@@ -1,5 +1,5 @@
-// dq, dqg and delta: a block owns tile_m queries of one head, 64 to each consumer warpgroup, and walks over the keys that
-// they see.
+// dq, dqg and delta: a block owns tile_m queries of one head, 64 to each consumer warpgroup, and walks over the keys
+// that they see.
 //
 //     producer warp 0   key tiles K, V, Kg  ──TMA──▶ a ring of stages           (full, empty)
 //     producer warp 1   the queries' Q, dO, Qg ──TMA──▶ their place             (own_full, own_empty)
@@ -193,6 +193,7 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       mbarrier_arrive(barriers.own_empty(place, consumer));
     }
   }
+  if ((threadIdx.x & 127) == 0) bulk_wait_all();
   turns.finish();
 }
 

@@ -9,7 +9,7 @@ namespace stratum::gated::sm90a {
 // One thread: K, V and Kg of one step after the other into the ring.
 template <class Tile>
 STRATUM_DEVICE void produce_key_stream(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                 const BackwardBarriers<Tile>& barriers) {
+                                       const BackwardBarriers<Tile>& barriers) {
   RingPosition<Tile::stages> ring;
   for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
     const DqWork<Tile> work(params, order.place());
@@ -31,7 +31,7 @@ STRATUM_DEVICE void produce_key_stream(const abi::GatedBackwardSm90aParams& para
 // One thread: Q, dO and Qg of one tile after the other into their place.
 template <class Tile>
 STRATUM_DEVICE void produce_own_queries(const abi::GatedBackwardSm90aParams& params, u32 shared,
-                                    const BackwardBarriers<Tile>& barriers) {
+                                        const BackwardBarriers<Tile>& barriers) {
   for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
     const DqWork<Tile> work(params, order.place());
     const int place = order.template use<Tile::own_places>();

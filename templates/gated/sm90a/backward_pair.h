@@ -41,24 +41,24 @@ inline constexpr abi::RowStats kNoRow = {0.f, kInfinity};
 template <class Element>
 struct Packed;
 
-#define STRATUM_PACKED(Element, type)                                                       \
-  template <>                                                                               \
-  struct Packed<Element> {                                                                  \
-    STRATUM_DEVICE u32 multiply(u32 a, u32 b) {                                             \
-      u32 d;                                                                                \
-      asm("mul.rn." type " %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));                        \
-      return d;                                                                             \
-    }                                                                                       \
-    STRATUM_DEVICE u32 multiply_add(u32 a, u32 b, u32 c) {                                  \
-      u32 d;                                                                                \
-      asm("fma.rn." type " %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));            \
-      return d;                                                                             \
-    }                                                                                       \
-    STRATUM_DEVICE u32 negate(u32 a) {                                                      \
-      u32 d;                                                                                \
-      asm("neg." type " %0, %1;" : "=r"(d) : "r"(a));                                       \
-      return d;                                                                             \
-    }                                                                                       \
+#define STRATUM_PACKED(Element, type)                                            \
+  template <>                                                                    \
+  struct Packed<Element> {                                                       \
+    STRATUM_DEVICE u32 multiply(u32 a, u32 b) {                                  \
+      u32 d;                                                                     \
+      asm("mul.rn." type " %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));             \
+      return d;                                                                  \
+    }                                                                            \
+    STRATUM_DEVICE u32 multiply_add(u32 a, u32 b, u32 c) {                       \
+      u32 d;                                                                     \
+      asm("fma.rn." type " %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c)); \
+      return d;                                                                  \
+    }                                                                            \
+    STRATUM_DEVICE u32 negate(u32 a) {                                           \
+      u32 d;                                                                     \
+      asm("neg." type " %0, %1;" : "=r"(d) : "r"(a));                            \
+      return d;                                                                  \
+    }                                                                            \
   }
 STRATUM_PACKED(bfloat16, "bf16x2");
 STRATUM_PACKED(float16, "f16x2");
@@ -119,7 +119,8 @@ struct PairArithmetic {
         if constexpr (kWeights) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            w2[i] = Element::pack(fmaf(p[2 * i], tanh[2 * i], p[2 * i]), fmaf(p[2 * i + 1], tanh[2 * i + 1], p[2 * i + 1]));
+            w2[i] =
+                Element::pack(fmaf(p[2 * i], tanh[2 * i], p[2 * i]), fmaf(p[2 * i + 1], tanh[2 * i + 1], p[2 * i + 1]));
           }
         }
       } else if constexpr (packing == Packing::kGradients) {
@@ -192,8 +193,8 @@ struct PairArithmetic {
             dt4 = Pairs::multiply(dt4, dw2);
           } else {
             const u32 wdw2 = Pairs::multiply(w[n / 2][n % 2 * 2 + i], dw2);
-            ds2 = Pairs::multiply_add(
-                ds2, Element::pack(minus_delta2.value[2 * i], minus_delta2.value[2 * i + 1]), wdw2);
+            ds2 =
+                Pairs::multiply_add(ds2, Element::pack(minus_delta2.value[2 * i], minus_delta2.value[2 * i + 1]), wdw2);
             dt4 = Pairs::multiply_add(Pairs::negate(wdw2), dt4, wdw2);
           }
         }

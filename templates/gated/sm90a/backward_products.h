@@ -1,5 +1,5 @@
-// The products of a step, issued by one consumer warpgroup: own rows times the streamed tile for the scores, then weights
-// of those times the streamed tile, accumulated.
+// The products of a step, issued by one consumer warpgroup: own rows times the streamed tile for the scores, then
+// weights of those times the streamed tile, accumulated.
 #pragma once
 
 #include "device/wgmma.h"
@@ -26,9 +26,7 @@ struct BackwardProducts {
   // The compiler would compute all of a step's descriptors ahead of the loop and have no registers for them.
   __device__ __forceinline__ void forget() { asm volatile("" : "+r"(own)); }
 
-  __device__ __forceinline__ void first(Scores& s, int stage) const {
-    scores<Own, Stream>(s, own, stream + at(stage));
-  }
+  __device__ __forceinline__ void first(Scores& s, int stage) const { scores<Own, Stream>(s, own, stream + at(stage)); }
   __device__ __forceinline__ void second(Scores& dw, int stage) const {
     scores<Own, Stream>(dw, own + Tile::own_second_at / 16, stream + at(stage) + Tile::stage_second_at / 16);
   }

@@ -10,12 +10,6 @@
 
 namespace stratum::gated::sm90a {
 
-STRATUM_DEVICE void store_shared_16(u32 address, const u32 (&value)[4]) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(value[0]), "r"(value[1]), "r"(value[2]),
-               "r"(value[3])
-               : "memory");
-}
-
 // Multiplies the own rows of the gate by half its scale, once, so that the loop needs no multiplication for tanh's
 // argument: exact for gate_dim 64 (1/16), rounded to the elements' type for 32. All threads of the consumer.
 template <class Tile>
@@ -26,9 +20,9 @@ STRATUM_DEVICE void scale_own_gate(u32 own, float gate_half_scale, int consumer)
 #pragma unroll
   for (int i = 0; i < Tile::OwnGate::bytes / 2048; ++i) {
     const uint4 old = load_shared_16(chunk + i * 2048);
-    const u32 scaled[4] = {Packed<Element>::multiply(old.x, scale), Packed<Element>::multiply(old.y, scale),
-                           Packed<Element>::multiply(old.z, scale), Packed<Element>::multiply(old.w, scale)};
-    store_shared_16(chunk + i * 2048, scaled);
+    store_shared_16(chunk + i * 2048,
+                    {Packed<Element>::multiply(old.x, scale), Packed<Element>::multiply(old.y, scale),
+                     Packed<Element>::multiply(old.z, scale), Packed<Element>::multiply(old.w, scale)});
   }
   fence_proxy_async();
   consumer_sync(consumer);

@@ -5,13 +5,14 @@
 //
 //                  own                  stream
 //   backward_dq    Q, dO, Qg            K, V, Kg           S = Q K^T   dW = dO V^T   T = Qg Kg^T
-//   backward_dkv   K, V, Kg             Q, dO, Qg          their transposes: S^T = K Q^T   dW^T = V dO^T   T^T = Kg Qg^T
+//   backward_dkv   K, V, Kg             Q, dO, Qg          their transposes: S^T = K Q^T   dW^T = V dO^T   T^T = Kg
+//   Qg^T
 //
 // so that "first", "second" and "gate" name the same operand in both: scores = first first^T, and so on.
 #pragma once
 
-#include "device/matrix_descriptor.h"
 #include "device/mbarrier.h"
+#include "device/swizzled_tile.h"
 #include "gated/sm90a/backward_pair.h"
 
 namespace stratum::gated::sm90a {

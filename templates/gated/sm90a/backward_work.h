@@ -58,9 +58,9 @@ struct DqWork {
 template <class Tile>
 struct DkvWork {
   int batch, kv_head;
-  int first;       // first key
-  int low, span;   // the stream's queries: first and number, in whole tiles
-  int steps;       // this block's
+  int first;      // first key
+  int low, span;  // the stream's queries: first and number, in whole tiles
+  int steps;      // this block's
 
   STRATUM_DEVICE u32 count(const abi::GatedBackwardSm90aParams& params) {
     return u32((params.seq_len + Tile::tile_m - 1) / Tile::tile_m) * params.batch * params.kv_heads;

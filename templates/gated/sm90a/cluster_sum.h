@@ -1,6 +1,6 @@
-// The sums of a cluster's two blocks, each of which took half of the steps. Of the 128 keys that both own, block r finishes
-// the 64 of consumer r: the other block's consumer r lays its sums down in its own block's shared memory, and they are
-// read from there. Always own + other's: the same bits on every run.
+// The sums of a cluster's two blocks, each of which took half of the steps. Of the 128 keys that both own, block r
+// finishes the 64 of consumer r: the other block's consumer r lays its sums down in its own block's shared memory, and
+// they are read from there. Always own + other's: the same bits on every run.
 #pragma once
 
 #include "gated/sm90a/backward_rows.h"
