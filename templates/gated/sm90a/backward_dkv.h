@@ -6,8 +6,10 @@
 //     warps 2 and 3     their statistics and delta ──▶ the same stages          (full, empty)
 //     each consumer
 //       a step          dK += dS Q, dKg += dT Qg of the step before             dS, dT in registers
-//                       T^T = Kg Qg^T, S^T = K Q^T                              tanh under S^T, then p
-//                       dV += W dO, dW^T = V dO^T                               dS, dT under the other's products
+//                       T^T = Kg Qg^T, S^T = K Q^T                              both operands in shared memory
+//                       p, tanh and W under the other consumer's products
+//                       dW^T = V dO^T, dV += W dO                               W in registers
+//                       dS, dT under dV and the other's products
 //     its end           dK, dV, dKg ──stmatrix──▶ the keys' place ──TMA──▶ global
 //
 // With cluster 2 two blocks share the steps of one key tile (cluster_sum.h): short sequences have fewer key tiles than

@@ -5,8 +5,9 @@
 // With t = tanh of half the gate's score, 2w = p + p t and 2 (1 - g) = 1 - t: no special function beyond exp2 and tanh.
 // Powers of two stay out of the loop: the kernels carry 2w, 2ds and 4dt.
 //
-// p = exp2(s c - L) takes one fused multiply-add, L = max c + log2_sum rounded. Its rounding is below 2^-12 while
-// |max c| is at most kLargestOffset; beyond, scores are reduced by the maximum first, and logits of any size are right.
+// p = exp2(s c - L) takes one fused multiply-add, L = max c + log2_sum rounded (max and log2_sum: RowStats). Its
+// rounding is below 2^-12 while |max c| is at most kLargestMax; beyond, scores are reduced by max first, and logits of
+// any size are right.
 //
 // Packed arithmetic works on two values of 16 bits at once, in the elements' own type: more rounding, fewer
 // instructions. What it rounds in between is what eager PyTorch rounds.
@@ -20,7 +21,7 @@ namespace stratum::gated::sm90a {
 // How far a pair's arithmetic is packed; what each means is at PairArithmetic.
 enum class Packing { kNone = 0, kGradients = 1, kAll = 2 };
 
-inline constexpr float kLargestOffset = 2048.f;
+inline constexpr float kLargestMax = 2048.f;
 
 // A query row's statistics in the form that the arithmetic takes them.
 struct QueryStats {
@@ -28,8 +29,9 @@ struct QueryStats {
   float offset;        // L
   float minus_delta2;  // -2 delta
 
+  // With the factor of the softmax's logits in base 2.
   STRATUM_DEVICE QueryStats of(const abi::RowStats& row, float delta, float scale_log2) {
-    const bool far_out = fabsf(row.max * scale_log2) > kLargestOffset;
+    const bool far_out = fabsf(row.max * scale_log2) > kLargestMax;
     return {far_out ? row.max : 0.f, far_out ? row.log2_sum : fmaf(row.max, scale_log2, row.log2_sum), -2.f * delta};
   }
 };
@@ -94,7 +96,7 @@ struct PairArithmetic {
   static constexpr Packing packing = Tile::packing;
   using Weights = u32[Tile::tile_n / 16][4];
 
-  // t, half the gate's score, becomes tanh.
+  // t, half the gate's score, becomes tanh, packed in dt if that is asked for.
   STRATUM_DEVICE void open_gate(float (&t)[count], Weights& dt) {
 #pragma unroll
     for (int i = 0; i < count; ++i) t[i] = fast_tanh(t[i]);

@@ -3,10 +3,9 @@
 // Both kernels have one form. A block owns rows of one side, 64 to each consumer warpgroup, and the other side streams
 // by in tiles of kTileN rows:
 //
-//                  own                  stream
-//   backward_dq    Q, dO, Qg            K, V, Kg           S = Q K^T   dW = dO V^T   T = Qg Kg^T
-//   backward_dkv   K, V, Kg             Q, dO, Qg          their transposes: S^T = K Q^T   dW^T = V dO^T   T^T = Kg
-//   Qg^T
+//                  own         stream
+//   backward_dq    Q, dO, Qg   K, V, Kg     S = Q K^T      dW = dO V^T      T = Qg Kg^T
+//   backward_dkv   K, V, Kg    Q, dO, Qg    S^T = K Q^T    dW^T = V dO^T    T^T = Kg Qg^T
 //
 // so that "first", "second" and "gate" name the same operand in both: scores = first first^T, and so on.
 #pragma once
