@@ -22,6 +22,7 @@
 #include "gated/sm90a/backward_dkv_producer.h"
 #include "gated/sm90a/backward_products.h"
 #include "gated/sm90a/cluster_sum.h"
+#include "gated/sm90a/consumer_turns.h"
 
 namespace stratum::gated::sm90a {
 
@@ -75,7 +76,9 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     const u32 own = shared + Tile::own_at(place, consumer);
     BackwardProducts<Tile> products(shared, own);
     mbarrier_wait(barriers.own_full(place, consumer), order.template parity<Tile::own_places>());
-    scale_own_gate<Tile>(own, params.gate_half_scale, consumer);
+    scale_tile<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, params.gate_half_scale, threadIdx.x & 127);
+    fence_proxy_async();
+    consumer_sync(consumer);
 
     // Nothing but plain registers crosses the loop's back edge: a step's dS Q and dT Qg are issued at the head of the
     // next. kFirst has no step before it.

@@ -1,9 +1,10 @@
 // What backward_dkv's producer warps bring: query tiles, their statistics, and the block's own keys.
 #pragma once
 
-#include "gated/sm90a/backward_rows.h"
-#include "gated/sm90a/backward_work.h"
+#include "gated/sm90a/backward_tile.h"
+#include "gated/sm90a/key_work.h"
 #include "gated/sm90a/query_stats.h"
+#include "gated/sm90a/tile_rows.h"
 
 namespace stratum::gated::sm90a {
 

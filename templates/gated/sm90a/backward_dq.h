@@ -15,6 +15,8 @@
 #include "device/setmaxnreg.h"
 #include "gated/sm90a/backward_dq_producer.h"
 #include "gated/sm90a/backward_products.h"
+#include "gated/sm90a/causal_mask.h"
+#include "gated/sm90a/consumer_turns.h"
 
 namespace stratum::gated::sm90a {
 
@@ -56,16 +58,6 @@ STRATUM_DEVICE float row_delta(const abi::GatedBackwardSm90aParams& params, int 
   return quad_sum(sum);
 }
 
-// Hides what the causal mask hides: element 0 of the scores is key `first_key` and query `row`.
-template <int kCount>
-STRATUM_DEVICE void mask_keys(float (&s)[kCount], int first_key, int row) {
-  const int last = row - first_key;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (i / 4 * 8 + i % 2 > last + i / 2 % 2 * 8) s[i] = -kInfinity;
-  }
-}
-
 template <class Tile>
 STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u32 shared,
                                  const BackwardBarriers<Tile>& barriers, int consumer) {
@@ -80,8 +72,8 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
     if (lane == 0) mbarrier_arrive(barriers.empty(stage));
   };
 
-  for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
-    const DqWork<Tile> work(params, order.place());
+  for (TileOrder<1> order; order.place() < QueryWork<Tile>::count(params); ++order.round) {
+    const QueryWork<Tile> work(params, order.place());
     const int first = work.first + consumer * 64;
     const int row = first + warp * 16 + (lane >> 2);
     DqStats stats;
@@ -105,7 +97,9 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
     const u32 own = shared + Tile::own_at(place, consumer);
     BackwardProducts<Tile> products(shared, own);
     mbarrier_wait(barriers.own_full(place, consumer), order.template parity<Tile::own_places>());
-    scale_own_gate<Tile>(own, params.gate_half_scale, consumer);
+    scale_tile<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, params.gate_half_scale, threadIdx.x & 127);
+    fence_proxy_async();
+    consumer_sync(consumer);
 
     // Nothing but plain registers crosses the loop's back edge: a step's dS K and dT Kg are issued at the head of the
     // next. kFirst has no step before it.
@@ -141,7 +135,7 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       hold(s);
       hold(t);
 
-      if (step * N + N - 1 > first) mask_keys(s, step * N + (lane & 3) * 2, row);
+      if (step * N + N - 1 > first) mask_scores(s, step * N + (lane & 3) * 2, row);
       if (far_out) {
 #pragma unroll
         for (int i = 0; i < N / 2; ++i) s[i] -= stats.rows[i / 2 % 2].reduce;

@@ -1,8 +1,10 @@
 // What backward_dq's producer warps bring: key tiles, and the block's own queries.
 #pragma once
 
-#include "gated/sm90a/backward_rows.h"
-#include "gated/sm90a/backward_work.h"
+#include "abi/gated_sm90a.h"
+#include "gated/sm90a/backward_tile.h"
+#include "gated/sm90a/query_work.h"
+#include "gated/sm90a/tile_rows.h"
 
 namespace stratum::gated::sm90a {
 
@@ -11,8 +13,8 @@ template <class Tile>
 STRATUM_DEVICE void produce_key_stream(const abi::GatedBackwardSm90aParams& params, u32 shared,
                                        const BackwardBarriers<Tile>& barriers) {
   RingPosition<Tile::stages> ring;
-  for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
-    const DqWork<Tile> work(params, order.place());
+  for (TileOrder<1> order; order.place() < QueryWork<Tile>::count(params); ++order.round) {
+    const QueryWork<Tile> work(params, order.place());
 #pragma unroll 1
     for (int step = 0; step < work.steps; ++step) {
       const u32 full = barriers.full(ring.stage);
@@ -32,8 +34,8 @@ STRATUM_DEVICE void produce_key_stream(const abi::GatedBackwardSm90aParams& para
 template <class Tile>
 STRATUM_DEVICE void produce_own_queries(const abi::GatedBackwardSm90aParams& params, u32 shared,
                                         const BackwardBarriers<Tile>& barriers) {
-  for (TileOrder<1> order; order.place() < DqWork<Tile>::count(params); ++order.round) {
-    const DqWork<Tile> work(params, order.place());
+  for (TileOrder<1> order; order.place() < QueryWork<Tile>::count(params); ++order.round) {
+    const QueryWork<Tile> work(params, order.place());
     const int place = order.template use<Tile::own_places>();
 #pragma unroll 1
     for (int consumer = 0; consumer < Tile::consumers; ++consumer) {

@@ -3,7 +3,9 @@
 // they are read from there. Always own + other's: the same bits on every run.
 #pragma once
 
-#include "gated/sm90a/backward_rows.h"
+#include "gated/sm90a/backward_tile.h"
+#include "gated/sm90a/consumer_turns.h"
+#include "gated/sm90a/tile_rows.h"
 
 namespace stratum::gated::sm90a {
 

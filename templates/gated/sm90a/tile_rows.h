@@ -1,31 +1,28 @@
-// A consumer's own rows in shared memory: the gate's scale multiplied in before the loop, results staged behind it.
+// Tiles of rows as TMA moves them: their loads and stores, sums staged for a store, a scale multiplied in.
 #pragma once
 
-#include "device/shared_tile.h"
+#include "device/store_matrix.h"
+#include "device/swizzled_tile.h"
 #include "device/tma.h"
 #include "device/wgmma.h"
-#include "gated/sm90a/backward_pair.h"
-#include "gated/sm90a/backward_tile.h"
-#include "gated/sm90a/consumer_turns.h"
 
 namespace stratum::gated::sm90a {
 
-// Multiplies the own rows of the gate by half its scale, once, so that the loop needs no multiplication for tanh's
-// argument: exact for gate_dim 64 (1/16), rounded to the elements' type for 32. All threads of the consumer.
-template <class Tile>
-STRATUM_DEVICE void scale_own_gate(u32 own, float gate_half_scale, int consumer) {
-  using Element = typename Tile::Element;
-  const u32 scale = Element::pack(gate_half_scale, gate_half_scale);
-  const u32 chunk = own + Tile::own_gate_at + (threadIdx.x & 127) * 16;
+// Multiplies a tile's elements by `scale` where it lies, as a warpgroup: rounded once to the elements' type, so exact
+// where the scale is a power of two. `thread` of 128. fence_proxy_async and a barrier of the warpgroup come behind.
+template <class Element, class Tile>
+STRATUM_DEVICE void scale_tile(u32 tile, float scale, int thread) {
 #pragma unroll
-  for (int i = 0; i < Tile::OwnGate::bytes / 2048; ++i) {
-    const uint4 old = load_shared_16(chunk + i * 2048);
-    store_shared_16(chunk + i * 2048,
-                    {Packed<Element>::multiply(old.x, scale), Packed<Element>::multiply(old.y, scale),
-                     Packed<Element>::multiply(old.z, scale), Packed<Element>::multiply(old.w, scale)});
+  for (int i = 0; i < Tile::bytes / 2048; ++i) {
+    const u32 address = tile + thread * 16 + i * 2048;
+    uint4 chunk = load_shared_16(address);
+    u32* pairs = &chunk.x;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      pairs[j] = Element::pack(Element::low(pairs[j]) * scale, Element::high(pairs[j]) * scale);
+    }
+    store_shared_16(address, chunk);
   }
-  fence_proxy_async();
-  consumer_sync(consumer);
 }
 
 // Rounds a warp's 16 rows of sums to elements and puts them into its rows of `tile`, as TMA stores take them.
@@ -40,9 +37,7 @@ STRATUM_DEVICE void stage_rows(u32 tile, const float (&sums)[Tile::columns / 2],
     constexpr int chunks = Tile::block_columns / 8;
     const u32 address =
         tile + 2 * k / chunks * Tile::block_bytes + Tile::chunk_offset(row, 2 * k % chunks + (lane >> 4));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(packed[0]),
-                 "r"(packed[1]), "r"(packed[2]), "r"(packed[3])
-                 : "memory");
+    StoreOperand<Tile>::store(address, packed);
   }
 }
 
@@ -55,7 +50,7 @@ STRATUM_DEVICE void store_rows(const abi::TensorMap& map, u32 tile, int head, in
   }
 }
 
-// Starts the load of 64 own rows or of a stage's. One thread.
+// Starts the load of a tile of rows. One thread.
 template <class Tile>
 STRATUM_DEVICE void load_rows(u32 tile, const abi::TensorMap& map, u32 barrier, int head, int row, int batch) {
 #pragma unroll
