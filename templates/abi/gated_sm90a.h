@@ -13,8 +13,9 @@
 //
 // Grid: x only, persistent: as many clusters as there are tiles, or as the device holds blocks of them. The blocks of a
 // cluster share a tile; each cluster walks the tiles in steps of their number. The tiles, and one more step, are less
-// than 2^31. The statistics are those of the portable kernels (gated.h): any forward serves any backward, and either
-// family's backward_dq, with its delta, either's backward_dkv.
+// than 2^31. The statistics are those of the portable kernels (gated.h), except that max is some visible key's
+// score, not always the largest: any forward serves any backward, and either family's backward_dq, with its delta,
+// either's backward_dkv.
 #pragma once
 
 #include "abi/gated.h"

@@ -130,10 +130,15 @@ def burst(
 
 
 def sustained(contenders: Mapping[str, Call], seconds: float, before: Call | None = None) -> dict[str, Timing]:
-    """Contenders take turns of continuous launches, `seconds` in all for each of them."""
+    """Contenders take turns of continuous launches, `seconds` in all for each of them.
+
+    Another one begins each time: whoever is first finds the card cooler, by several percent.
+    """
     ready = {name: Contender(call, before) for name, call in contenders.items()}
+    order = list(ready.values())
     for _ in range(SUSTAINED_TURNS):
-        for contender in ready.values():
+        order = order[1:] + order[:1]
+        for contender in order:
             with contender.clock.readings():
                 end = time.perf_counter() + seconds / SUSTAINED_TURNS
                 while time.perf_counter() < end:

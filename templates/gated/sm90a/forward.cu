@@ -1,7 +1,6 @@
 #include "gated/sm90a/forward.h"
 
-using Tile = stratum::gated::sm90a::ForwardTile<stratum::@dtype@, @head_dim@, @gate_dim@, @tile_m@, @tile_n@, @stages@,
-                                                @take_turns@>;
+using Tile = stratum::gated::sm90a::ForwardTile<stratum::@dtype@, @head_dim@, @gate_dim@, @tile_m@, @tile_n@, @stages@>;
 static_assert(Tile::shared_bytes == @shared_bytes@ && Tile::threads == @block@, "family.json and the kernel disagree");
 
 extern "C" __global__ void __launch_bounds__(@block@, 1)

@@ -7,8 +7,8 @@
 //     each consumer      ──┬── S = Q K^T, T = Qg Kg^T of tile j ──┐
 //     (64 rows)            │   O += W V of tile j + 1             │ tensor cores
 //                          └──────────────────────────────────────┘
-//                             max, p = exp2(S c - M), W = p + p tanh T     meanwhile, as S, then T arrive
-//                             O *= rescale                                 when O has arrived
+//                             p = exp2(S c - M), W = p + p tanh T          meanwhile, as S and T arrive
+//                             has a row outgrown its M? then once more with a new one, O *= rescale
 //
 // Key tiles are taken from the diagonal to the first: only the first steps need the mask. Consumers take turns in
 // issuing products, so that one's softmax runs under another's products; without turns they run in step, and the tensor
@@ -26,7 +26,7 @@
 
 namespace stratum::gated::sm90a {
 
-// Grid: any number of blocks, which share the query tiles out (tile_walk.h). Block: a warpgroup for the producer, then
+// Grid: any number of blocks, which share the query tiles out (tile_order.h). Block: a warpgroup for the producer, then
 // the consumers.
 template <class Tile>
 STRATUM_DEVICE void forward(const abi::GatedForwardSm90aParams& params) {
@@ -36,13 +36,12 @@ STRATUM_DEVICE void forward(const abi::GatedForwardSm90aParams& params) {
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // the same for a warp, and known to be
-  const TileWalk walk(params.batch, params.q_heads, params.seq_len, Tile::tile_m);
   if (warpgroup == 0) {
     register_decrease<Tile::producer_registers>();
-    if (threadIdx.x == 0) ForwardProducer<Tile>{params, shared, barriers, {}, {}}.run(walk);
+    if (threadIdx.x == 0) ForwardProducer<Tile>{params, shared, barriers, {}, {}}.run();
   } else {
     register_increase<Tile::consumer_registers>();
-    ForwardConsumer<Tile>(params, shared, barriers, warpgroup - 1, threadIdx.x).run(walk);
+    ForwardConsumer<Tile>(params, shared, barriers, warpgroup - 1, threadIdx.x).run();
   }
 }
 

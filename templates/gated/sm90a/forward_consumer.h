@@ -2,13 +2,12 @@
 #pragma once
 
 #include "abi/gated_sm90a.h"
-#include "device/named_barrier.h"
-#include "device/store_matrix.h"
-#include "device/tma.h"
-#include "device/warpgroup_vote.h"
+#include "gated/sm90a/causal_mask.h"
+#include "gated/sm90a/consumer_turns.h"
 #include "gated/sm90a/forward_products.h"
+#include "gated/sm90a/query_work.h"
 #include "gated/sm90a/row_softmax.h"
-#include "gated/sm90a/tile_walk.h"
+#include "gated/sm90a/tile_rows.h"
 
 namespace stratum::gated::sm90a {
 
@@ -24,6 +23,7 @@ struct ForwardConsumer {
   int warp;      // of the warpgroup's four
   int lane;
   ForwardProducts<Tile> products;
+  ConsumerTurns<Tile::consumers> turns;
   RingPosition<Tile::stages> k, v;
 
   __device__ __forceinline__ ForwardConsumer(const abi::GatedForwardSm90aParams& params, u32 shared,
@@ -34,19 +34,11 @@ struct ForwardConsumer {
         consumer(consumer),
         warp(static_cast<int>(thread / 32 % 4)),
         lane(static_cast<int>(thread % 32)),
-        products(shared, consumer) {}
+        products(shared, consumer),
+        turns(consumer) {}
 
-  // Named barriers: 1 + c is consumer c's own, 5 + c is its turn to issue products.
-  __device__ __forceinline__ void together() const { named_barrier_sync<128>(1 + consumer); }
+  __device__ __forceinline__ void together() const { consumer_sync(consumer); }
   __device__ __forceinline__ bool is_leader() const { return warp == 0 && lane == 0; }
-  __device__ __forceinline__ void take_turn() const {
-    if constexpr (Tile::take_turns) named_barrier_sync<256>(5 + consumer);
-  }
-  __device__ __forceinline__ void pass_turn() const {
-    if constexpr (Tile::take_turns) {
-      named_barrier_arrive<256>(5 + (consumer + 1 == Tile::consumers ? 0 : consumer + 1));
-    }
-  }
 
   __device__ __forceinline__ void release(u32 empty) const {
     __syncwarp();
@@ -64,25 +56,6 @@ struct ForwardConsumer {
   __device__ __forceinline__ void release_queries() const {
     together();
     if (is_leader()) mbarrier_arrive(barriers.q_empty(consumer));
-  }
-
-  // Multiplies Qg by half the gate's scale where it lies: exact where the scale is a power of two (R 64), else one more
-  // rounding to 16 bits.
-  __device__ __forceinline__ void scale_gate_queries() const {
-    const u32 first = shared + Tile::qg_at + consumer * Tile::Qg::bytes + (warp * 32 + lane) * 16;
-#pragma unroll
-    for (int i = 0; i < Tile::Qg::bytes / 2048; ++i) {
-      uint4 chunk = load_shared_16(first + i * 2048);
-      u32* pairs = &chunk.x;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        pairs[j] = Element::pack(Element::low(pairs[j]) * params.gate_half_scale,
-                                 Element::high(pairs[j]) * params.gate_half_scale);
-      }
-      store_shared_16(first + i * 2048, chunk);
-    }
-    fence_proxy_async();
-    together();
   }
 
   STRATUM_DEVICE void scale_rows(float (&o)[D / 2], const float (&factor)[2]) {
@@ -117,12 +90,12 @@ struct ForwardConsumer {
     float s[N / 2], t[N / 2], rescale[2], offset[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
-    take_turn();
+    turns.take();
     wgmma_fence();
     products.gate_scores(t, k.stage);
     products.scores(s, k.stage);
     products.output(o, w, v.stage);
-    pass_turn();
+    turns.pass();
     wgmma_wait<1>();
     hold(t);
     hold(s);
@@ -141,7 +114,7 @@ struct ForwardConsumer {
     } else {
       bool again[2];
       RowSoftmax::outgrown(again, part, offset);
-      if (named_barrier_any<128>(1 + consumer, again[0] || again[1])) {
+      if (consumer_any(consumer, again[0] || again[1])) {
         again[0] = quad_any(again[0]);
         again[1] = quad_any(again[1]);
         step_again(t, s);
@@ -173,52 +146,40 @@ struct ForwardConsumer {
   }
   __device__ __forceinline__ void skip_step() {
     skip_tile();
-    take_turn();
-    pass_turn();
+    turns.take();
+    turns.pass();
   }
 
   // Divides by the sums and stores what lies inside the sequence.
-  __device__ __forceinline__ void store(const QueryTile& tile, int first_row, const float (&o)[D / 2],
+  __device__ __forceinline__ void store(const QueryWork<Tile>& work, int first_row, float (&o)[D / 2],
                                         const float (&factor)[2]) const {
     const u32 staging = shared + Tile::o_at + consumer * Tile::Q::bytes;
     if (is_leader()) bulk_wait_read<0>();
     together();  // nobody reads the last output any more
-    const int row = 16 * warp + (lane & 15);
-#pragma unroll
-    for (int i = 0; i < D / 16; ++i) {
-      u32 packed[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        packed[j] = Element::pack(o[8 * i + 2 * j] * factor[j % 2], o[8 * i + 2 * j + 1] * factor[j % 2]);
-      }
-      StoreOperand<typename Tile::Q>::store(
-          staging + i / 4 * Tile::Q::block_bytes + Tile::Q::chunk_offset(row, i % 4 * 2 + (lane >> 4)), packed);
-    }
+    scale_rows(o, factor);
+    stage_rows<Element, typename Tile::Q>(staging, o, 1.f, warp, lane);
     fence_proxy_async();
     together();
     if (is_leader()) {
-#pragma unroll
-      for (int block = 0; block < Tile::Q::blocks; ++block) {
-        tma_store(params.o, staging + block * Tile::Q::block_bytes, block * 64, tile.head, first_row, tile.batch);
-      }
+      store_rows<typename Tile::Q>(params.o, staging, work.head, first_row, work.batch);
       bulk_commit();
     }
   }
 
-  __device__ __forceinline__ void store_stats(const QueryTile& tile, int row, const RowSoftmax& softmax,
+  __device__ __forceinline__ void store_stats(const QueryWork<Tile>& work, int row, const RowSoftmax& softmax,
                                               const float (&sum)[2]) const {
     if ((lane & 3) != 0) return;
-    abi::RowStats* stats = params.stats + (static_cast<i64>(tile.batch) * params.q_heads + tile.head) * params.seq_len;
+    abi::RowStats* stats = params.stats + (static_cast<i64>(work.batch) * params.q_heads + work.head) * params.seq_len;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (row + 8 * r < params.seq_len) stats[row + 8 * r] = {softmax.max[r], fast_log2(sum[r])};
     }
   }
 
-  __device__ __forceinline__ void attend(const QueryTile& tile, u32 parity) {
-    const int first_row = tile.first_row + 64 * consumer;
+  __device__ __forceinline__ void attend(const QueryWork<Tile>& work, u32 parity) {
+    const int first_row = work.first + 64 * consumer;
     const int row = first_row + 16 * warp + (lane >> 2);
-    int key_tile = (min(params.seq_len, tile.first_row + Tile::tile_m) - 1) / N;
+    int key_tile = work.steps - 1;
     mbarrier_wait(barriers.q_full(consumer), parity);
     if (first_row >= params.seq_len) {  // the sequence's last tile, none of whose rows are this warpgroup's
       for (; key_tile > 0; --key_tile) skip_step();
@@ -226,7 +187,10 @@ struct ForwardConsumer {
       release_queries();
       return;
     }
-    scale_gate_queries();
+    scale_tile<Element, typename Tile::Qg>(shared + Tile::qg_at + consumer * Tile::Qg::bytes, params.gate_half_scale,
+                                           warp * 32 + lane);
+    fence_proxy_async();
+    together();
     for (; key_tile * N > first_row + 63; --key_tile) skip_step();
 
     float o[D / 2];
@@ -247,20 +211,19 @@ struct ForwardConsumer {
     products.output(o, w, v.stage);
     const float sum[2] = {quad_sum(softmax.sum[0]), quad_sum(softmax.sum[1])};
     const float factor[2] = {__fdividef(0.5f, sum[0]), __fdividef(0.5f, sum[1])};
-    store_stats(tile, row, softmax, sum);
+    store_stats(work, row, softmax, sum);
     wgmma_wait<0>();
     hold(o);
     release_values();
-    store(tile, first_row, o, factor);
+    store(work, first_row, o, factor);
   }
 
-  __device__ __forceinline__ void run(TileWalk walk) {
-    if (Tile::take_turns && consumer == Tile::consumers - 1) pass_turn();  // the first consumer begins
-    QueryTile tile;
-    for (u32 parity = 0; walk.next(tile, params.q_heads, params.kv_heads, Tile::tile_m); parity ^= 1) {
-      attend(tile, parity);
+  __device__ __forceinline__ void run() {
+    for (TileOrder<1> order; order.place() < QueryWork<Tile>::count(params); ++order.round) {
+      attend(QueryWork<Tile>(params, order.place()), order.template parity<1>());
     }
     if (is_leader()) bulk_wait_all();
+    turns.finish();
   }
 };
 

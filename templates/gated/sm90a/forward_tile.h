@@ -7,12 +7,11 @@
 namespace stratum::gated::sm90a {
 
 // A consumer warpgroup owns 64 query rows of the block's kTileM, and walks over key tiles of kTileN.
-template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages, bool kTakeTurns>
+template <class Element_, int kHeadDim, int kGateDim, int kTileM, int kTileN, int kStages>
 struct ForwardTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
   static constexpr int tile_m = kTileM, tile_n = kTileN, stages = kStages;
-  static constexpr bool take_turns = kTakeTurns;
   static constexpr int consumers = kTileM / 64;
   static constexpr int threads = 128 * (consumers + 1);
 
