@@ -19,13 +19,13 @@ Table make_table() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     using namespace avx2;
     add({compare_forms(), convert_forms(), float_forms(), integer_forms(), matrix_forms(), memory_forms(), mma_forms(),
-         move_forms(), wgmma_forms()});
+         move_forms(), pair_forms(), wgmma_forms()});
     return table;
   }
 #endif
   using namespace any_x86;
   add({compare_forms(), convert_forms(), float_forms(), integer_forms(), matrix_forms(), memory_forms(), mma_forms(),
-       move_forms(), wgmma_forms()});
+       move_forms(), pair_forms(), wgmma_forms()});
   return table;
 }
 

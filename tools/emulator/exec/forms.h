@@ -58,6 +58,7 @@ FormList warpgroup_forms();
   FormList memory_forms();         \
   FormList mma_forms();            \
   FormList move_forms();           \
+  FormList pair_forms();           \
   FormList wgmma_forms();
 
 namespace any_x86 {

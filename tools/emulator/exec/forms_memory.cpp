@@ -60,6 +60,7 @@ void store(Warp& warp, const Step& step, uint32_t lanes) {
       {prefix ".b64", "q=" address, load<space, uint64_t, 1>},                                                      \
       {prefix ".v2.u32", "2w=" address, load<space, uint32_t, 2>},                                                  \
       {prefix ".v2.f32", "2w=" address, load<space, uint32_t, 2>},                                                  \
+      {prefix ".v2.u64", "2q=" address, load<space, uint64_t, 2>},                                                  \
       {prefix ".v4.u32", "4w=" address, load<space, uint32_t, 4>}, {                                                \
     prefix ".v4.f32", "4w=" address, load<space, uint32_t, 4>                                                       \
   }
