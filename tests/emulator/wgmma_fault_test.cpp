@@ -67,6 +67,7 @@ TEST_CASE("accumulators and A in registers are not touched before the wait for t
   CHECK_THAT(fault(kFilled + kFence + product() + wait() + kRead + kCommit + wait() + kEnd), Contains("in flight"));
   CHECK_THAT(fault(kFilled + kFence + kOfRegisters + kCommit + "mov.u32 %a2, 1;\n" + wait() + kEnd),
              Contains("%a2@1 is a part of A of the wgmma"));
+  CHECK(fault(kFilled + kFence + kOfRegisters + kCommit + "add.s32 %r1, %a2, 1;\n" + wait() + kEnd) == "");
   CHECK_THAT(fault(kFilled + kFence + product() + product("{%d0,%d1,%e2,%e3}") + kCommit + wait() + kEnd),
              Contains("%d0@1 is one of other accumulators of the wgmma at line 18"));
   CHECK_THAT(fault(kFilled + kFence + product() + kCommit + kEnd),

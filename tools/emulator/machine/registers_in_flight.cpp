@@ -40,9 +40,8 @@ void RegistersInFlight::touch(const Step& step) {
   for (uint32_t i = 0; i < step.operands; ++i) {
     Use& use = uses_[step.cell[i]];
     if (in_flight_ && use.adding) fault(step.cell[i], "an accumulator");
-    if (multiplies) continue;  // products may read the same A
-    if (in_flight_ && use.reading) fault(step.cell[i], "a part of A");
-    use.touched = step.line;
+    if (in_flight_ && use.reading && i < step.writes) fault(step.cell[i], "a part of A");
+    if (!multiplies) use.touched = step.line;
   }
 }
 
