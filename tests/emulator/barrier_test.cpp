@@ -96,12 +96,16 @@ TEST_CASE("arrivals for which nobody comes") {
 }
 
 TEST_CASE("warps of a kernel for one chip pass the last turn on to nobody") {
-  std::string module = module_of(
+  const std::string passes_on =
       "setp.lt.u32 %p0, %tid, 32; @%p0 bra TELL; bar.sync 1, 64; bar.sync 2, 64; ret;\n"
-      "TELL: bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;");
-  module.replace(module.find("sm_80"), 5, "sm_90a");
-  const uint64_t parameters[2] = {};
-  CHECK_NOTHROW(run(Kernel::load(module, "test"), {.block = {64, 1, 1}, .parameters = parameters}));
+      "TELL: bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;";
+  const std::string takes_none = "setp.lt.u32 %p0, %tid, 32; @%p0 bar.arrive 1, 64;";
+  for (const std::string& body : {passes_on, takes_none}) {
+    std::string module = module_of(body);
+    module.replace(module.find("sm_80"), 5, "sm_90a");
+    const uint64_t parameters[2] = {};
+    CHECK_NOTHROW(run(Kernel::load(module, "test"), {.block = {64, 1, 1}, .parameters = parameters}));
+  }
 }
 
 TEST_CASE("a barrier tells whether a predicate holds for one of its threads, for all, or for how many") {

@@ -26,7 +26,7 @@ void Barriers::complete(uint32_t number) {
     warp.waiting = false;
     if (barrier.reduction != Reduction::None) write_result(barrier, warp);
   }
-  barrier = {.completed = true};
+  barrier = {};
 }
 
 void Barriers::write_result(const Barrier& barrier, Warp& warp) {
@@ -75,9 +75,9 @@ void Barriers::leave(const Warp& warp) {
   if (order_) order_->end(warp.index);
   for (uint32_t i = 0; i < kBarriers; ++i)
     if (barriers_[i].arrived && barriers_[i].arrived >= expected(barriers_[i])) complete(i);
-  if (live_) return;
+  if (live_ || takes_turns_) return;
   for (uint32_t i = 0; i < kBarriers; ++i) {
-    if (!barriers_[i].arrived || (takes_turns_ && barriers_[i].completed)) continue;
+    if (!barriers_[i].arrived) continue;
     throw Trap(Check::Barrier, fmt::format("barrier {}: the block ends, and {} of {} threads have arrived", i,
                                            barriers_[i].arrived, expected(barriers_[i])));
   }

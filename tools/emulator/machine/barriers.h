@@ -20,7 +20,7 @@ enum class Reduction { None, Or, And, Count };
 class Barriers {
  public:
   // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order. The
-  // warps of a kernel that takes turns may pass the last one on to nobody.
+  // warps of a kernel that takes turns may pass them on to nobody: the last one, or the first where none is taken.
   void reset(std::vector<Warp>& warps, Order* order, bool takes_turns);
 
   // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
@@ -43,7 +43,6 @@ class Barriers {
     uint32_t threads = kEveryThread;  // that it is for
     uint32_t arrived = 0;             // threads
     uint32_t came = 0, waiting = 0;   // a bit a warp
-    bool completed = false;           // before
     Reduction reduction = Reduction::None;
     uint32_t voters = 0, holds = 0;  // threads that brought a predicate, and a true one
   };
