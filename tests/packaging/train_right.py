@@ -1,0 +1,48 @@
+"""Trains with an assembled folder's engine, holds the results to the accuracy rule and prints a hash of each.
+
+    python train_right.py FOLDER CONFIG LENGTH RESULT...
+
+CONFIG is a JSON object, a RESULT o or a gradient; without gradients backward isn't called. STRATUM_DRIVER names the
+emulator. Inputs are the same every time.
+"""
+
+import hashlib
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.emulated.arrays import Guarded, random_bits, random_inputs, synchronize
+from tests.emulated.training import RESULTS, check_training
+
+BATCH = 2
+
+
+def main():
+    folder, config, length, wanted = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(folder.parent))
+    package = importlib.import_module(folder.name)
+    rng = np.random.default_rng(1)
+    inputs = random_inputs(rng, config, BATCH, length)
+    do = random_bits(rng, inputs.q.shape, config["dtype"])
+    outputs = {name: Guarded(x.shape) for name, x in zip(RESULTS, (inputs.q, *inputs))}
+    with package.build_engine({**config, "modes": ["training"]}) as engine:
+        _, saved = engine.forward(*inputs, out=outputs["o"].array)
+        if wanted != ["o"]:
+            engine.backward(saved, do, out=tuple(outputs[name].array for name in RESULTS[1:]))
+        del saved
+        synchronize()
+    for name in wanted:
+        outputs[name].assert_guards_intact(name)
+    results = {name: outputs[name].array for name in wanted}
+    check_training(config, inputs, do, results)
+    print({name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in results.items()})
+
+
+if __name__ == "__main__":
+    main()
