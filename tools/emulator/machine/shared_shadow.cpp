@@ -23,35 +23,41 @@ void each_cell(uint32_t offset, uint32_t bytes, F f) {
 
 SharedShadow::SharedShadow(const Order& order, uint32_t bytes)
     : order_(order), writes_((bytes + kCellBytes - 1) / kCellBytes) {
-  for (uint32_t warp = 0; warp < order.warps(); ++warp) {
-    readers_.push_back({warp * kLanes, std::vector<Read>(writes_.size())});
-  }
+  for (uint32_t warp = 0; warp < order.warps(); ++warp) readers_.push_back(make_reader(warp * kLanes));
 }
 
 void SharedShadow::reset() {
   std::ranges::fill(writes_, Write{});
-  for (Reader& reader : readers_) std::ranges::fill(reader.reads, Read{});
+  for (Reader& reader : readers_) reader = make_reader(reader.who);
 }
 
-std::vector<SharedShadow::Read>& SharedShadow::reads_of(uint32_t who) {
+SharedShadow::Reader SharedShadow::make_reader(uint32_t who) const {
+  return {who, std::vector<Read>(writes_.size()), std::vector<uint32_t>(writes_.size() / kStretch + 1)};
+}
+
+SharedShadow::Reader& SharedShadow::reader_of(uint32_t who) {
   const auto found = std::ranges::find(readers_, who, &Reader::who);
-  if (found != readers_.end()) return found->reads;
-  return readers_.emplace_back(Reader{who, std::vector<Read>(writes_.size())}).reads;
+  return found != readers_.end() ? *found : readers_.emplace_back(make_reader(who));
+}
+
+void SharedShadow::Reader::note(uint32_t offset, uint32_t bytes, uint32_t clock) {
+  const uint32_t first = offset / kCellBytes / kStretch, last = (offset + bytes - 1) / kCellBytes / kStretch;
+  for (uint32_t i = first; i <= last; ++i) newest[i] = std::max(newest[i], clock);
 }
 
 uint32_t SharedShadow::read(Actor actor, uint32_t offset, uint32_t bytes) {
   const uint32_t warp = actor.thread / kLanes, now = order_.now(warp);
-  std::vector<Read>& reads = readers_[warp].reads;
+  Reader& reader = readers_[warp];
   uint32_t undefined = 0;
+  check_all_written("read", actor, offset, bytes, false);
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
-    const Write& write = writes_[cell];
-    check_written("read", actor, cell);
-    const uint32_t missing = write.undefined & mask;
+    const uint32_t missing = writes_[cell].undefined & mask;
     if (missing) undefined |= (missing >> (offset + first) % kCellBytes) << first;
-    Read& read = reads[cell];
+    Read& read = reader.reads[cell];
     const bool joins = read.clock == now && read.who != actor.thread;
     read = {now, actor.line, joins ? kSeveral : actor.thread};
   });
+  reader.note(offset, bytes, now);
   return undefined;
 }
 
@@ -72,20 +78,41 @@ void SharedShadow::check_proxy(const char* what, Actor actor, uint32_t cell) con
   }
 }
 
-void SharedShadow::check_write(Actor actor, uint32_t cell) const {
+void SharedShadow::check_all_written(const char* what, Actor actor, uint32_t offset, uint32_t bytes, bool async) const {
+  const Write* checked = nullptr;
+  each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t) {
+    const Write& write = writes_[cell];
+    const bool alike = checked != nullptr && write.clock == checked->clock && write.who == checked->who &&
+                       write.copying == checked->copying;
+    if (alike) return;
+    check_written(what, actor, cell);
+    if (async) check_proxy(what, actor, cell);
+    checked = &write;
+  });
+}
+
+void SharedShadow::check_write(Actor actor, uint32_t offset, uint32_t bytes, bool async) const {
   const uint32_t warp = actor.thread / kLanes;
-  check_written("write", actor, cell);
+  const uint32_t first = offset / kCellBytes, last = (offset + bytes - 1) / kCellBytes;
+  check_all_written("write", actor, offset, bytes, async);
   for (const Reader& reader : readers_) {
-    const Read& read = reader.reads[cell];
-    if (!read.clock || read.who == actor.thread || order_.ordered(reader.who, read.clock, warp)) continue;
-    race("write", actor, cell, "read", read.who == kSeveral ? reader.who : read.who, read.line);
+    for (uint32_t cell = first; cell <= last; ++cell) {
+      const uint32_t newest = reader.newest[cell / kStretch];
+      if (!newest || order_.ordered(reader.who, newest, warp)) {
+        cell |= kStretch - 1;  // all of this stretch
+        continue;
+      }
+      const Read& read = reader.reads[cell];
+      if (!read.clock || read.who == actor.thread || order_.ordered(reader.who, read.clock, warp)) continue;
+      race("write", actor, cell, "read", read.who == kSeveral ? reader.who : read.who, read.line);
+    }
   }
 }
 
 void SharedShadow::write(Actor actor, uint32_t offset, uint32_t bytes, uint32_t undefined) {
   const uint32_t now = order_.now(actor.thread / kLanes);
+  check_write(actor, offset, bytes);
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
-    check_write(actor, cell);
     const uint32_t missing = undefined >> first << (offset + first) % kCellBytes;
     const uint32_t left = (writes_[cell].undefined & ~mask) | (missing & mask);
     writes_[cell] = {now, actor.line, static_cast<uint16_t>(actor.thread), false, static_cast<uint8_t>(left)};
@@ -93,8 +120,8 @@ void SharedShadow::write(Actor actor, uint32_t offset, uint32_t bytes, uint32_t 
 }
 
 void SharedShadow::begin_copy(Actor actor, uint32_t offset, uint32_t bytes) {
+  check_write(actor, offset, bytes);
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t) {
-    check_write(actor, cell);
     writes_[cell] = {order_.now(actor.thread / kLanes), actor.line, static_cast<uint16_t>(actor.thread), true,
                      kAllBytes};
   });
@@ -110,22 +137,21 @@ void SharedShadow::end_copy(Actor actor, uint32_t offset, uint32_t bytes, uint32
 
 uint32_t SharedShadow::read_async(Actor actor, Agent agent, uint32_t clock, uint32_t offset, uint32_t bytes) {
   const uint32_t who = agent_of(actor.thread / kLanes, agent);
-  std::vector<Read>& reads = reads_of(who);
+  Reader& reader = reader_of(who);
   uint32_t undefined = 0;
+  check_all_written("read", actor, offset, bytes, true);
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t mask, uint32_t first) {
-    check_written("read", actor, cell);
-    check_proxy("read", actor, cell);
     const uint32_t missing = writes_[cell].undefined & mask;
     if (missing) undefined |= (missing >> (offset + first) % kCellBytes) << first;
-    reads[cell] = {clock, actor.line, who};
+    reader.reads[cell] = {clock, actor.line, who};
   });
+  reader.note(offset, bytes, clock);
   return undefined;
 }
 
 void SharedShadow::begin_tensor_copy(Actor actor, uint32_t mbarrier, uint32_t phase, uint32_t offset, uint32_t bytes) {
+  check_write(actor, offset, bytes, true);
   each_cell(offset, bytes, [&](uint32_t cell, uint32_t, uint32_t) {
-    check_write(actor, cell);
-    check_proxy("write", actor, cell);
     writes_[cell] = {phase, actor.line, static_cast<uint16_t>(kFirstMbarrier + mbarrier), false, kAllBytes};
   });
 }

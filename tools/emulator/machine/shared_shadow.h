@@ -60,19 +60,26 @@ class SharedShadow {
   };
   static constexpr uint32_t kSeveral = 0xffffffffu;
 
-  std::vector<Read>& reads_of(uint32_t who);
+  struct Reader {
+    uint32_t who;  // a thread of the warp, or the agent
+    std::vector<Read> reads;
+    std::vector<uint32_t> newest;  // clock of a stretch's cells: what comes after it comes after all of them
+    void note(uint32_t offset, uint32_t bytes, uint32_t clock);
+  };
+  static constexpr uint32_t kStretch = 32;  // cells
+  Reader make_reader(uint32_t who) const;
+  Reader& reader_of(uint32_t who);
   // Trap unless the last write happens before what the actor does now,
   void check_written(const char* what, Actor actor, uint32_t cell) const;
   // and, if a thread wrote, a proxy fence is between the two.
   void check_proxy(const char* what, Actor actor, uint32_t cell) const;
-  void check_write(Actor actor, uint32_t cell) const;
+  // The same for all cells of an access; neighbours mostly have the same last write, which is looked at once.
+  void check_all_written(const char* what, Actor actor, uint32_t offset, uint32_t bytes, bool async) const;
+  // Trap unless the last write and all reads happen before what the actor does now.
+  void check_write(Actor actor, uint32_t offset, uint32_t bytes, bool async = false) const;
   [[noreturn]] void race(const char* what, Actor actor, uint32_t cell, const char* earlier, uint32_t who, int line,
                          const char* why = "nothing orders the two") const;
 
-  struct Reader {
-    uint32_t who;  // a thread of the warp, or the agent
-    std::vector<Read> reads;
-  };
   const Order& order_;
   std::vector<Write> writes_;    // a cell
   std::vector<Reader> readers_;  // warps first; agents join them when they first read
