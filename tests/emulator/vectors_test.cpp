@@ -13,7 +13,7 @@ namespace stratum::emulator {
 namespace {
 
 constexpr size_t kOperandWords = 12, kRecordWords = 8;
-constexpr size_t kForms = 753, kUnknownForms = 223;
+constexpr size_t kForms = 753, kUnknownForms = 203;
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -28,7 +28,10 @@ SharedShadow::SharedShadow(const Order& order, uint32_t bytes)
 
 void SharedShadow::reset() {
   std::ranges::fill(writes_, Write{});
-  for (Reader& reader : readers_) reader = make_reader(reader.who);
+  for (Reader& reader : readers_) {
+    std::ranges::fill(reader.reads, Read{});
+    std::ranges::fill(reader.newest, 0u);
+  }
 }
 
 SharedShadow::Reader SharedShadow::make_reader(uint32_t who) const {
