@@ -22,7 +22,7 @@ from .engines import DEVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "build" / "submission"
-# The emulator can't run Hopper's asynchronous instructions: at 9.0 the portable kernels are tested, as they ship.
+# At 9.0 too the portable kernels are tested here, as they ship; the chip's own are in tests/packaging.
 SUBMISSION = ROOT / "build" / "portable" / "submission"
 EMULATOR = ROOT / "build" / "release" / "tools" / "emulator" / "libstratum_emulator.so"
 SEED = "STRATUM_TEST_SEED"

@@ -2,8 +2,7 @@
 
     python -m tools.assemble.without sm_90a build/submission build/portable/submission
 
-What runs on the emulator at 9.0 takes this one, since the emulator doesn't run Hopper's asynchronous instructions. On a
-Hopper GPU it is how the portable kernels are tested.
+It is how the portable kernels are tested at 9.0, on the emulator and on a Hopper GPU.
 """
 
 from __future__ import annotations
