@@ -24,6 +24,15 @@ PIPES = tuple(name for name, _ in _PIPES) + ("alu",)
 _MMA = re.compile(r"(wg)?mma\.(?:.*\.)?m(\d+)n(\d+)k(\d+)\.")
 
 
+# Where a statement may begin: at the start of the line, behind another, in a scope of names.
+_STATEMENT = re.compile(r"(?:^|[;{}])\s*(?:@!?[%\w]+\s+)?([a-z][\w.:]*)(?=[\s;]|$)")
+
+
+def opcodes_of(line: str) -> list[str]:
+    """The opcodes of a line's instructions, commonly one; assembly that a source has inlined may have several."""
+    return [opcode for opcode in _STATEMENT.findall(line) if not opcode.endswith(":")]
+
+
 def pipe_of(opcode: str) -> str:
     """The pipe of a dotted opcode; "alu" for what no other executes: integers, comparisons, conversions, moves."""
     for name, beginnings in _PIPES:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..mutants.instruction import instructions
 from .expectation import Expected
-from .pipes import PIPES, mma_flops, pipe_of
+from .pipes import PIPES, mma_flops, opcodes_of, pipe_of
 
 _SECTOR = 32  # bytes
 
@@ -34,9 +33,11 @@ class KernelProfile:
     """
 
     def __init__(self, name: str, ptx: str, counters: dict, expected: Expected | None):
-        opcodes = {each.line: each.opcode for each in instructions(ptx.split("\n"))}
         self.name, self.expected, self.warps = name, expected, counters["warps"]
-        self.lines = [Line(line, opcodes.get(line, "ret"), *counts) for line, *counts in counters["lines"]]
+        opcodes = {line: opcodes_of(text) for line, text in enumerate(ptx.split("\n"), 1)}
+        self.lines = []
+        for line, *counts in counters["lines"]:  # a line's instructions in their order; after the last line a return
+            self.lines.append(Line(line, opcodes[line].pop(0) if opcodes.get(line) else "ret", *counts))
 
     def by_pipe(self, what: str) -> Counter:
         """Pipe → the sum of one of a Line's numbers."""
