@@ -95,19 +95,6 @@ TEST_CASE("arrivals for which nobody comes") {
              Contains("barrier 1: the block ends, and 32 of 64 threads have arrived"));
 }
 
-TEST_CASE("warps of a kernel for one chip pass the last turn on to nobody") {
-  const std::string passes_on =
-      "setp.lt.u32 %p0, %tid, 32; @%p0 bra TELL; bar.sync 1, 64; bar.sync 2, 64; ret;\n"
-      "TELL: bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;";
-  const std::string takes_none = "setp.lt.u32 %p0, %tid, 32; @%p0 bar.arrive 1, 64;";
-  for (const std::string& body : {passes_on, takes_none}) {
-    std::string module = module_of(body);
-    module.replace(module.find("sm_80"), 5, "sm_90a");
-    const uint64_t parameters[2] = {};
-    CHECK_NOTHROW(run(Kernel::load(module, "test"), {.block = {64, 1, 1}, .parameters = parameters}));
-  }
-}
-
 TEST_CASE("a barrier tells whether a predicate holds for one of its threads, for all, or for how many") {
   // Of warps 0 and 1 at barrier 1, and of the other two at barrier 2: threads below a limit.
   for (const uint32_t limit : {0u, 1u, 33u, 64u, 65u, 127u, 128u}) {

@@ -35,7 +35,6 @@ class Decoder {
 
   Program program() {
     program_.name = entry_.name;
-    program_.for_one_chip = module_.target.ends_with('a');
     for (const ptx::Parameter& one : entry_.parameters)
       program_.parameters.push_back({static_cast<uint32_t>(one.offset), static_cast<uint32_t>(one.bytes)});
     program_.parameter_bytes = static_cast<uint32_t>(entry_.parameter_bytes);

@@ -86,7 +86,6 @@ struct Program {
   };
 
   std::string name;
-  bool for_one_chip = false;  // sm_90a and the like
   std::vector<Step> steps;
   uint32_t register_bytes = 0;  // the register file of one warp
   std::vector<Constant> constants;

@@ -6,8 +6,7 @@
 
 namespace stratum::emulator {
 
-void Barriers::reset(std::vector<Warp>& warps, Order* order, bool takes_turns) {
-  takes_turns_ = takes_turns;
+void Barriers::reset(std::vector<Warp>& warps, Order* order) {
   warps_ = &warps;
   order_ = order;
   live_ = static_cast<uint32_t>(warps.size());
@@ -75,7 +74,7 @@ void Barriers::leave(const Warp& warp) {
   if (order_) order_->end(warp.index);
   for (uint32_t i = 0; i < kBarriers; ++i)
     if (barriers_[i].arrived && barriers_[i].arrived >= expected(barriers_[i])) complete(i);
-  if (live_ || takes_turns_) return;
+  if (live_) return;
   for (uint32_t i = 0; i < kBarriers; ++i) {
     if (!barriers_[i].arrived) continue;
     throw Trap(Check::Barrier, fmt::format("barrier {}: the block ends, and {} of {} threads have arrived", i,

@@ -19,9 +19,8 @@ enum class Reduction { None, Or, And, Count };
 
 class Barriers {
  public:
-  // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order. The
-  // warps of a kernel that takes turns may pass them on to nobody: the last one, or the first where none is taken.
-  void reset(std::vector<Warp>& warps, Order* order, bool takes_turns);
+  // For a block whose warps all live; `order`, unless it is null, learns what the barriers put in order.
+  void reset(std::vector<Warp>& warps, Order* order);
 
   // The warp arrives at a barrier for `threads` threads; if it waits, it stops (Warp::waiting) until all have arrived.
   // Trap for a barrier that doesn't exist, for a count that differs from that of earlier arrivals, and if the warp has
@@ -32,7 +31,7 @@ class Barriers {
               uint32_t holds = 0);
 
   // The warp has ended: barriers for every thread wait for it no longer, and come after all that it did. Trap if it was
-  // the last and some have arrived at a barrier for more, unless it is a turn that nobody takes any more.
+  // the last and some have arrived at a barrier for more.
   void leave(const Warp& warp);
 
   // What the warp, which waits, waits for.
@@ -52,7 +51,6 @@ class Barriers {
 
   std::vector<Warp>* warps_ = nullptr;
   Order* order_ = nullptr;
-  bool takes_turns_ = false;
   uint32_t live_ = 0;  // warps
   std::array<Barrier, kBarriers> barriers_;
 };

@@ -85,8 +85,7 @@ void Block::begin(uint64_t number) {
   std::memset(registers_.get(), kPoison, program_.register_bytes * warps_.size());
   if (watch_) watch_->reset();
   for (Warpgroup& warpgroup : warpgroups_) warpgroup.reset();
-  // Kernels for one chip have warpgroups that take turns.
-  barriers_.reset(warps_, watch_ ? &watch_->order() : nullptr, program_.for_one_chip);
+  barriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
   mbarriers_.reset(warps_, watch_ ? &watch_->order() : nullptr);
   pool_.reset(warps_, launch_.registers);
   work_.reset();
