@@ -11,10 +11,6 @@
 
 namespace stratum {
 
-STRATUM_DEVICE void tma_prefetch_map(const abi::TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
 // The bytes that land count for the barrier's current phase.
 STRATUM_DEVICE void tma_load(u32 destination, const abi::TensorMap& map, u32 barrier, int column, int head, int row,
                              int batch) {

@@ -61,6 +61,8 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
   constexpr int N = Tile::tile_n;
   const int lane = threadIdx.x & 31;
   const int warp = threadIdx.x >> 5 & 3;
+  const float dk_scale[2] = {0.5f * params.softmax_scale, 0.5f * params.softmax_scale};
+  const float dkg_scale[2] = {0.25f * params.gate_scale, 0.25f * params.gate_scale};
   const ConsumerTurns<Tile::consumers> turns(consumer);
   RingPosition<Tile::stages> ring;
   const auto release = [&](int stage) {
@@ -204,9 +206,9 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       mbarrier_wait_cluster(barriers.sums_read(), order.template parity<1>());
     }
     if (Tile::cluster == 1 || consumer == rank) {
-      stage_rows<Element, typename Tile::Own>(own, dk, 0.5f * params.softmax_scale, warp, lane);
-      stage_rows<Element, typename Tile::Own>(own + Tile::own_second_at, dv, 0.5f, warp, lane);
-      stage_rows<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, dkg, 0.25f * params.gate_scale, warp, lane);
+      stage_rows<Element, typename Tile::Own>(own, dk, dk_scale, warp, lane);
+      stage_rows<Element, typename Tile::Own>(own + Tile::own_second_at, dv, {0.5f, 0.5f}, warp, lane);
+      stage_rows<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, dkg, dkg_scale, warp, lane);
       fence_proxy_async();
     }
     consumer_sync(consumer);

@@ -66,6 +66,8 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
   constexpr int N = Tile::tile_n;
   const int lane = threadIdx.x & 31;
   const int warp = threadIdx.x >> 5 & 3;
+  const float dq_scale[2] = {0.5f * params.softmax_scale, 0.5f * params.softmax_scale};
+  const float dqg_scale[2] = {0.25f * params.gate_scale, 0.25f * params.gate_scale};
   const ConsumerTurns<Tile::consumers> turns(consumer);
   RingPosition<Tile::stages> ring;
   const auto release = [&](int stage) {
@@ -175,8 +177,8 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       turns.pass();
     }
 
-    stage_rows<Element, typename Tile::Own>(own, dq, 0.5f * params.softmax_scale, warp, lane);
-    stage_rows<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, dqg, 0.25f * params.gate_scale, warp, lane);
+    stage_rows<Element, typename Tile::Own>(own, dq, dq_scale, warp, lane);
+    stage_rows<Element, typename Tile::OwnGate>(own + Tile::own_gate_at, dqg, dqg_scale, warp, lane);
     fence_proxy_async();
     consumer_sync(consumer);
     if ((threadIdx.x & 127) == 0) {

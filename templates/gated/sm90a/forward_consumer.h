@@ -151,13 +151,12 @@ struct ForwardConsumer {
   }
 
   // Divides by the sums and stores what lies inside the sequence.
-  __device__ __forceinline__ void store(const QueryWork<Tile>& work, int first_row, float (&o)[D / 2],
+  __device__ __forceinline__ void store(const QueryWork<Tile>& work, int first_row, const float (&o)[D / 2],
                                         const float (&factor)[2]) const {
     const u32 staging = shared + Tile::o_at + consumer * Tile::Q::bytes;
     if (is_leader()) bulk_wait_read<0>();
     together();  // nobody reads the last output any more
-    scale_rows(o, factor);
-    stage_rows<Element, typename Tile::Q>(staging, o, 1.f, warp, lane);
+    stage_rows<Element, typename Tile::Q>(staging, o, factor, warp, lane);
     fence_proxy_async();
     together();
     if (is_leader()) {

@@ -25,15 +25,19 @@ STRATUM_DEVICE void scale_tile(u32 tile, float scale, int thread) {
   }
 }
 
-// Rounds a warp's 16 rows of sums to elements and puts them into its rows of `tile`, as TMA stores take them.
+// Rounds a warp's 16 rows of sums, times the scales of the thread's two rows, to elements and puts them into its rows
+// of `tile`, as TMA stores take them.
 template <class Element, class Tile>
-STRATUM_DEVICE void stage_rows(u32 tile, const float (&sums)[Tile::columns / 2], float scale, int warp, int lane) {
+STRATUM_DEVICE void stage_rows(u32 tile, const float (&sums)[Tile::columns / 2], const float (&scale)[2], int warp,
+                               int lane) {
   const int row = warp * 16 + (lane & 15);
 #pragma unroll
   for (int k = 0; k < Tile::columns / 16; ++k) {
     u32 packed[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) packed[i] = Element::pack(sums[8 * k + 2 * i] * scale, sums[8 * k + 2 * i + 1] * scale);
+    for (int i = 0; i < 4; ++i) {
+      packed[i] = Element::pack(sums[8 * k + 2 * i] * scale[i % 2], sums[8 * k + 2 * i + 1] * scale[i % 2]);
+    }
     constexpr int chunks = Tile::block_columns / 8;
     const u32 address =
         tile + 2 * k / chunks * Tile::block_bytes + Tile::chunk_offset(row, 2 * k % chunks + (lane >> 4));
