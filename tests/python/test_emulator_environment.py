@@ -48,6 +48,8 @@ MALFORMED = {
     ("LEAKS", "ERROR"): "ignore, report or error",
     ("LOG", "/nowhere/launches"): "a file that can be written",
     ("MMA", "fast"): "exact or plain",
+    ("MULTIPROCESSORS", "0"): "a number from 1",
+    ("MULTIPROCESSORS", "3x"): "a number from 1",
     ("PACK", "/nowhere"): "a folder with a manifest.json",
     ("SCHEDULE", "lazy"): "eager, late or random:SEED",
     ("SCHEDULE", "random:"): "eager, late or random:SEED",
@@ -62,6 +64,16 @@ def test_a_malformed_value_ends_the_process(variable, value):
     expected = MALFORMED[variable, value]
     assert done.stderr == f"emulator: STRATUM_EMULATOR_{variable}: expected {expected}, got '{value}'\n"
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_multiprocessors_are_as_many_as_it_says():
+    code = """
+value = ctypes.c_int()
+call("cuDeviceGetAttribute", ctypes.byref(value), 16, 0)
+print(value.value)
+"""
+    assert output(code) == "108\n"
+    assert output(code, MULTIPROCESSORS="3") == "3\n"
 
 
 def test_devices_are_those_that_are_named():

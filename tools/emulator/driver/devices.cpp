@@ -164,7 +164,7 @@ Result cuDeviceGetName(char* name, int bytes, int ordinal) {
 Result cuDeviceGetAttribute(int* value, int attribute, int ordinal) {
   return device_call("cuDeviceGetAttribute", ordinal, [&](Device& device) {
     bool known = false;
-    const int found = attribute_of(*device.facts, attribute, known);
+    const int found = attribute_of(device.facts, attribute, known);
     if (!known) return kInvalidValue;
     *value = found;
     return kSuccess;
@@ -173,7 +173,7 @@ Result cuDeviceGetAttribute(int* value, int attribute, int ordinal) {
 
 Result cuDeviceTotalMem_v2(size_t* bytes, int ordinal) {
   return device_call("cuDeviceTotalMem_v2", ordinal, [&](Device& device) {
-    *bytes = device.facts->memory_bytes;
+    *bytes = device.facts.memory_bytes;
     return kSuccess;
   });
 }

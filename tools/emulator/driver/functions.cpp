@@ -37,7 +37,7 @@ Result attribute(State& s, const Function& function, int attribute, int* value) 
     case kRegisterCount:
       return *value = kernel != nullptr ? Kernels::get().row(function).registers : 0, kSuccess;
     case kBinaryVersion: {
-      const DeviceFacts& facts = *function.module->device->facts;
+      const DeviceFacts& facts = function.module->device->facts;
       return *value = 10 * facts.major + facts.minor, kSuccess;
     }
     case kConstant:
@@ -53,7 +53,7 @@ Result attribute(State& s, const Function& function, int attribute, int* value) 
 
 Result resident_blocks(State& s, const Function& function, uint32_t threads, uint64_t dynamic_shared, int* blocks) {
   constexpr int kRegisterUnit = 256;  // registers are given to a warp in this many
-  const DeviceFacts& facts = *function.module->device->facts;
+  const DeviceFacts& facts = function.module->device->facts;
   int registers = 0, fixed = 0;
   if (const Result result = attribute(s, function, kRegisterCount, &registers); result != kSuccess) return result;
   if (const Result result = attribute(s, function, kStaticShared, &fixed); result != kSuccess) return result;
@@ -88,7 +88,7 @@ Result cuFuncGetAttribute(int* value, int which, Function* handle) {
 
 Result cuFuncSetAttribute(Function* handle, int which, int value) {
   return function_call("cuFuncSetAttribute", handle, [&](State& s, Device& device, Function& function) {
-    if (which == kMaxDynamicShared && value >= 0 && value <= device.facts->shared_per_block) {
+    if (which == kMaxDynamicShared && value >= 0 && value <= device.facts.shared_per_block) {
       function.max_dynamic_shared = value;
     } else if (which == kAnyCluster && (value == 0 || value == 1)) {
       function.any_cluster = value == 1;

@@ -41,7 +41,7 @@ Result check_cluster(State& s, const Function& function, const LaunchConfig& con
   const int most = function.any_cluster ? 2 * kPortableCluster : kPortableCluster;
   bool divides = blocks > 0;
   for (int axis = 0; axis < 3 && divides; ++axis) divides = config.grid[axis] % config.cluster[axis] == 0;
-  if (function.module->device->facts->major < 9 || !divides || blocks > static_cast<uint64_t>(most)) {
+  if (function.module->device->facts.major < 9 || !divides || blocks > static_cast<uint64_t>(most)) {
     return s.refuse(kInvalidClusterSize, function.name + ": a cluster of " + text_of(config.cluster) +
                                              " blocks in a grid of " + text_of(config.grid) +
                                              ": expected a device of " +
@@ -57,7 +57,7 @@ Result check_cooperative(State& s, const Function& function, const LaunchConfig&
   const auto threads = static_cast<uint32_t>(product(config.block));
   const Result result = resident_blocks(s, function, threads, config.shared_bytes, &resident);
   if (result != kSuccess) return result;
-  const int most = resident * function.module->device->facts->multiprocessors;
+  const int most = resident * function.module->device->facts.multiprocessors;
   if (product(config.grid) <= static_cast<uint64_t>(most)) return kSuccess;
   return s.refuse(kCooperativeLaunchTooLarge, function.name + ": a cooperative launch of " + text_of(config.grid) +
                                                   " blocks, the device holds " + std::to_string(most));

@@ -54,7 +54,7 @@ size_t Memory::used(const Device& device) const {
 Result allocate(State& s, Device& device, const char* function, Allocation::Kind kind, Pool* pool, size_t bytes,
                 uint64_t* address) {
   if (bytes == 0) return s.refuse(kInvalidValue, std::string(function) + ": bytes: expected at least 1, got 0");
-  if (kind != Allocation::Kind::Pinned && bytes > device.facts->memory_bytes - s.memory.used(device)) {
+  if (kind != Allocation::Kind::Pinned && bytes > device.facts.memory_bytes - s.memory.used(device)) {
     return kOutOfMemory;
   }
   Allocation allocation{.bytes = bytes,
@@ -164,7 +164,7 @@ Result cuMemFreeAsync(uint64_t address, void* handle) {
 
 Result cuMemGetInfo_v2(size_t* free, size_t* total) {
   return context_call("cuMemGetInfo_v2", [&](State& s, Device& device) {
-    *total = device.facts->memory_bytes;
+    *total = device.facts.memory_bytes;
     *free = *total - s.memory.used(device);
     return kSuccess;
   });

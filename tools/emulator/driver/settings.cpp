@@ -74,6 +74,11 @@ Failure parse_failure(std::string_view text) {
 Settings Settings::from_environment() {
   Settings settings;
   if (const auto list = value_of("STRATUM_EMULATOR_CC")) settings.capabilities = parse_capabilities(*list);
+  if (const auto text = value_of("STRATUM_EMULATOR_MULTIPROCESSORS")) {
+    if (!parse_number(*text, settings.multiprocessors) || settings.multiprocessors < 1) {
+      refuse("STRATUM_EMULATOR_MULTIPROCESSORS", "a number from 1", *text);
+    }
+  }
   if (const auto folder = value_of("STRATUM_EMULATOR_PACK")) {
     settings.pack = *folder;
     if (!std::filesystem::is_regular_file(std::filesystem::path(*folder) / kManifestFile)) {

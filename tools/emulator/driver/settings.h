@@ -24,6 +24,7 @@ struct Failure {
 
 struct Settings {
   std::vector<std::pair<int, int>> capabilities = {{8, 0}};  // major, minor; one a device
+  int multiprocessors = 0;                                   // a device; 0: as many as its part has
   std::string pack;  // a folder; empty: beside the libstratum.so that is loaded
   Mma mma = Mma::Exact;
   bool execute = true;

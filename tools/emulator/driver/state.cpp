@@ -6,7 +6,7 @@
 
 namespace stratum::emulator::driver {
 
-Device::Device(int ordinal, const DeviceFacts* facts)
+Device::Device(int ordinal, const DeviceFacts& facts)
     : facts(facts),
       context{ordinal},
       legacy{.device = this, .id = static_cast<uint64_t>(2 * ordinal + 1)},
@@ -20,7 +20,9 @@ State::State()
       random(settings.seed),
       failure(settings.failure) {
   for (const auto& [major, minor] : settings.capabilities) {
-    devices.push_back(std::make_unique<Device>(static_cast<int>(devices.size()), device_facts(major, minor)));
+    DeviceFacts facts = *device_facts(major, minor);
+    if (settings.multiprocessors != 0) facts.multiprocessors = settings.multiprocessors;
+    devices.push_back(std::make_unique<Device>(static_cast<int>(devices.size()), facts));
   }
 }
 

@@ -28,9 +28,9 @@ struct Context {
 };
 
 struct Device {
-  Device(int ordinal, const DeviceFacts* facts);
+  Device(int ordinal, const DeviceFacts& facts);
 
-  const DeviceFacts* facts;
+  const DeviceFacts facts;
   Context context;            // the primary one
   int retained = 0;           // how often
   Result sticky = kSuccess;   // after a kernel's fault, what every later call returns
