@@ -62,7 +62,7 @@ def test_mutants_of_an_instruction(line):
 
 
 def test_a_mutant_changes_its_line_only():
-    text = "$L:\n\t// a comment;\n\tbar.sync 0;\n\t.pragma \"nounroll\";\n\tret;\n"
+    text = '$L:\n\t// a comment;\n\tbar.sync 0;\n\t.pragma "nounroll";\n\tret;\n'
     (mutant,) = mutants("gated_fwd_sm80", text)
     assert mutant.line == 3
     assert mutant.apply(text) == text.replace("\tbar.sync 0;", "")

@@ -1,9 +1,10 @@
 """Trains with an assembled folder's engine, holds the results to the accuracy rule and prints a hash of each.
 
-    python train_right.py FOLDER CONFIG LENGTH RESULT...
+    python train_right.py FOLDER CONFIG LENGTH FIRST_KEYS RESULT...
 
-CONFIG is a JSON object, a RESULT o or a gradient; without gradients backward isn't called. STRATUM_DRIVER names the
-emulator. Inputs are the same every time.
+CONFIG is a JSON object, a RESULT o or a gradient; without gradients backward isn't called. Keys grow linearly from the
+last, times 1, to the first, times FIRST_KEYS: kernels that take them in that order see rows outgrow what they have
+seen. STRATUM_DRIVER names the emulator. Inputs are the same every time.
 """
 
 import hashlib
@@ -18,17 +19,20 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.emulated.arrays import Guarded, random_bits, random_inputs, synchronize
 from tests.emulated.training import RESULTS, check_training
+from tools.reference.bits import from_bits, to_bits
 
 BATCH = 2
 
 
 def main():
-    folder, config, length, wanted = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    folder, config, length, wanted = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3]), sys.argv[5:]
+    growth = np.linspace(float(sys.argv[4]), 1.0, length)[None, :, None, None]
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(folder.parent))
     package = importlib.import_module(folder.name)
     rng = np.random.default_rng(1)
     inputs = random_inputs(rng, config, BATCH, length)
+    inputs.k[...] = to_bits(from_bits(inputs.k, config["dtype"]) * growth, config["dtype"])
     do = random_bits(rng, inputs.q.shape, config["dtype"])
     outputs = {name: Guarded(x.shape) for name, x in zip(RESULTS, (inputs.q, *inputs))}
     with package.build_engine({**config, "modes": ["training"]}) as engine:

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device/named_barrier.h"
-#include "device/warpgroup_vote.h"
 
 namespace stratum::gated::sm90a {
 
@@ -29,9 +28,6 @@ struct ConsumerTurns {
 
 // All threads of one consumer.
 STRATUM_DEVICE void consumer_sync(int consumer) { named_barrier_sync<128>(8 + consumer); }
-
-// Whether any thread of the consumer says so; all come, and all get to know.
-STRATUM_DEVICE bool consumer_any(int consumer, bool vote) { return named_barrier_any<128>(8 + consumer, vote); }
 
 // All threads of both of two consumers.
 STRATUM_DEVICE void consumers_sync() { named_barrier_sync<256>(15); }

@@ -8,7 +8,7 @@
 //     (64 rows)            │   O += W V of tile j + 1             │ tensor cores
 //                          └──────────────────────────────────────┘
 //                             p = exp2(S c - M), W = p + p tanh T          meanwhile, as S and T arrive
-//                             has a row outgrown its M? then once more with a new one, O *= rescale
+//                             has a row outgrown its M? then W once more with a new one, O *= rescale
 //
 // Key tiles are taken from the diagonal to the first: only the first steps need the mask. Consumers take turns in
 // issuing products, so that one's softmax runs under another's products; without turns they run in step, and the tensor

@@ -53,19 +53,18 @@ struct ForwardConsumer {
     v.advance();
   }
 
-  __device__ __forceinline__ void release_queries() const {
-    together();
-    if (is_leader()) mbarrier_arrive(barriers.q_empty(consumer));
-  }
+  __device__ __forceinline__ void release_queries() const { release(barriers.q_empty(consumer)); }
 
   STRATUM_DEVICE void scale_rows(float (&o)[D / 2], const float (&factor)[2]) {
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
-  // The last key tile: nothing to overlap with yet.
+  // The last key tile, where there is nothing to overlap with yet: its first kKeys keys, behind which these rows see
+  // none. It sets the rows' maximum.
+  template <int kKeys>
   __device__ __forceinline__ void first_step(int key_tile, int row, u32 (&w)[N / 16][4], RowSoftmax& softmax) {
-    float s[N / 2], t[N / 2], rescale[2], offset[2], part[2];
+    float s[kKeys / 2], t[kKeys / 2], rescale[2], offset[2], part[2];
     mbarrier_wait(barriers.k_full(k.stage), k.parity);
     wgmma_fence();
     products.gate_scores(t, k.stage);
@@ -74,16 +73,21 @@ struct ForwardConsumer {
     hold(t);
     hold(s);
     release_keys();
-    mask_scores(s, key_tile * N + 2 * (lane & 3), row);
-    mask_gate_scores(t, key_tile * N + 2 * (lane & 3), row);
+    if (key_tile == 0) release_queries();
+    const int first_key = key_tile * N + 2 * (lane & 3);
+    mask_scores(s, first_key, row);
+    if (key_tile * N + kKeys > params.seq_len) mask_gate_scores(t, first_key, row);
     softmax.raise({true, true}, rescale, offset, s, params.softmax_scale_log2);
-    RowSoftmax::weigh<Element>(w, part, s, t, offset, params.softmax_scale_log2);
+    u32 seen[kKeys / 16][4];
+    RowSoftmax::weigh<Element>(seen, part, s, t, offset, params.softmax_scale_log2);
     softmax.add(part);
+#pragma unroll
+    for (int i = 0; i < N / 4; ++i) w[i / 4][i % 4] = i < kKeys / 4 ? seen[i / 4 % (kKeys / 16)][i % 4] : 0;
   }
 
   // Another key tile: its scores and the output of the tile before are under way while this thread does the gate, then
-  // the softmax.
-  template <bool kMasked>
+  // the softmax. kMasked: the maximum is looked for, whether rows outgrow it or not. kLast: key tile 0.
+  template <bool kMasked, bool kLast>
   __device__ __forceinline__ void step(int key_tile, int row, float (&o)[D / 2], u32 (&w)[N / 16][4],
                                        RowSoftmax& softmax) {
     const float scale = params.softmax_scale_log2;
@@ -99,6 +103,8 @@ struct ForwardConsumer {
     wgmma_wait<1>();
     hold(t);
     hold(s);
+    release_keys();
+    if constexpr (kLast) release_queries();
     if constexpr (kMasked) {
       mask_scores(s, key_tile * N + 2 * (lane & 3), row);
       softmax.raise({true, true}, rescale, offset, s, scale);
@@ -111,30 +117,11 @@ struct ForwardConsumer {
     RowSoftmax::weigh<Element>(w, part, s, t, offset, scale);
     if constexpr (kMasked) {
       scale_rows(o, rescale);
-    } else {
-      bool again[2];
-      RowSoftmax::outgrown(again, part, offset);
-      if (consumer_any(consumer, again[0] || again[1])) {
-        again[0] = quad_any(again[0]);
-        again[1] = quad_any(again[1]);
-        step_again(t, s);
-        softmax.raise(again, rescale, offset, s, scale);
-        RowSoftmax::weigh<Element>(w, part, s, t, offset, scale);
-        scale_rows(o, rescale);
-      }
+    } else if (softmax.outgrown(part, offset, rescale, s, scale)) {
+      RowSoftmax::weigh<Element>(w, part, s, t, offset, scale);
+      scale_rows(o, rescale);
     }
-    release_keys();
     softmax.add(part);
-  }
-
-  // The scores of the tile once more, which `weigh` has used up.
-  __device__ __forceinline__ void step_again(float (&t)[N / 2], float (&s)[N / 2]) const {
-    wgmma_fence();
-    products.gate_scores(t, k.stage);
-    products.scores(s, k.stage);
-    wgmma_wait<0>();
-    hold(t);
-    hold(s);
   }
 
   // A key tile that none of these rows sees.
@@ -195,16 +182,22 @@ struct ForwardConsumer {
     float o[D / 2];
     u32 w[N / 16][4];
     RowSoftmax softmax;
-    first_step(key_tile, row, w, softmax);
+    if (first_row + 64 - key_tile * N <= Tile::narrow_n) {
+      first_step<Tile::narrow_n>(key_tile, row, w, softmax);
+    } else {
+      first_step<N>(key_tile, row, w, softmax);
+    }
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) o[i] = 0.f;
     --key_tile;
 #pragma unroll 1
-    for (; key_tile >= 0 && key_tile * N + N - 1 > first_row; --key_tile) step<true>(key_tile, row, o, w, softmax);
+    for (; key_tile > 0 && key_tile * N + N - 1 > first_row; --key_tile) {
+      step<true, false>(key_tile, row, o, w, softmax);
+    }
 #pragma unroll 1
-    for (; key_tile >= 0; --key_tile) step<false>(key_tile, row, o, w, softmax);
+    for (; key_tile > 0; --key_tile) step<false, false>(key_tile, row, o, w, softmax);
+    if (key_tile == 0) step<true, true>(key_tile, row, o, w, softmax);
 
-    release_queries();
     mbarrier_wait(barriers.v_full(v.stage), v.parity);
     wgmma_fence();
     products.output(o, w, v.stage);

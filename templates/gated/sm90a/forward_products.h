@@ -10,7 +10,6 @@ namespace stratum::gated::sm90a {
 template <class Tile>
 struct ForwardProducts {
   using Element = typename Tile::Element;
-  static constexpr int score_count = Tile::tile_n / 2;
   u32 q, qg, k, kg, v;
 
   __device__ __forceinline__ ForwardProducts(u32 shared, int consumer)
@@ -20,10 +19,13 @@ struct ForwardProducts {
         kg(Tile::Kg::low(shared + Tile::kg_at)),
         v(Tile::K::low(shared + Tile::v_at)) {}
 
-  __device__ __forceinline__ void scores(float (&s)[score_count], int stage) const {
+  // Of the tile's first keys, as many as there is room for.
+  template <int kCount>
+  __device__ __forceinline__ void scores(float (&s)[kCount], int stage) const {
     a_times_b_transposed<typename Tile::Q, typename Tile::K>(s, q, k + stage * (Tile::K::bytes / 16));
   }
-  __device__ __forceinline__ void gate_scores(float (&t)[score_count], int stage) const {
+  template <int kCount>
+  __device__ __forceinline__ void gate_scores(float (&t)[kCount], int stage) const {
     a_times_b_transposed<typename Tile::Qg, typename Tile::Kg>(t, qg, kg + stage * (Tile::Kg::bytes / 16));
   }
   // The weights come from registers, 16 keys after 16.
@@ -39,12 +41,12 @@ struct ForwardProducts {
   }
 
  private:
-  template <class A, class B>
-  STRATUM_DEVICE void a_times_b_transposed(float (&c)[score_count], u32 a, u32 b) {
-    Wgmma<Element, Tile::tile_n>::template ss<true>(c, A::descriptor(a), B::descriptor(b));
+  template <class A, class B, int kCount>
+  STRATUM_DEVICE void a_times_b_transposed(float (&c)[kCount], u32 a, u32 b) {
+    Wgmma<Element, 2 * kCount>::template ss<true>(c, A::descriptor(a), B::descriptor(b));
 #pragma unroll
     for (int step = 1; step < A::columns / 16; ++step) {
-      Wgmma<Element, Tile::tile_n>::template ss<false>(c, A::descriptor(a + A::along_columns(step)),
+      Wgmma<Element, 2 * kCount>::template ss<false>(c, A::descriptor(a + A::along_columns(step)),
                                                        B::descriptor(b + B::along_columns(step)));
     }
     wgmma_commit();

@@ -12,6 +12,7 @@ struct ForwardTile {
   using Element = Element_;
   static constexpr int head_dim = kHeadDim, gate_dim = kGateDim;
   static constexpr int tile_m = kTileM, tile_n = kTileN, stages = kStages;
+  static constexpr int narrow_n = (kTileN / 2 + 15) / 16 * 16;  // of a key tile whose second half is hidden
   static constexpr int consumers = kTileM / 64;
   static constexpr int threads = 128 * (consumers + 1);
 
@@ -49,7 +50,7 @@ struct ForwardBarriers {
     return base + 8 * (4 * Tile::stages + Tile::consumers + consumer);
   }
 
-  // By one thread. Stages are handed back by each consumer warp, the queries' place by one thread of its consumer.
+  // By one thread. Stages and the queries' place are handed back by each warp that reads them.
   __device__ __forceinline__ void init() const {
     for (int stage = 0; stage < Tile::stages; ++stage) {
       mbarrier_init(k_full(stage), 1);
@@ -59,7 +60,7 @@ struct ForwardBarriers {
     }
     for (int consumer = 0; consumer < Tile::consumers; ++consumer) {
       mbarrier_init(q_full(consumer), 1);
-      mbarrier_init(q_empty(consumer), 1);
+      mbarrier_init(q_empty(consumer), 4);
     }
     mbarrier_init_fence();
   }

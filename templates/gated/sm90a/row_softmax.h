@@ -1,9 +1,9 @@
 // The online softmax of an accumulator's rows, and the gate, for tiles of scores in wgmma's layout.
 //
 // The maximum is only looked for where it matters. A row's first tile sets it; from then on exponentials are taken with
-// the maximum there is, and a tile is done again with a new one if its sum says that the row has outgrown it. So most
-// tiles need no maximum, no exchange between lanes, and no rescaling of the output: a quarter of the instructions of
-// the usual rule. Exponentials stay below kOutgrown, which both 16-bit types hold twice, and sums of them are exact
+// the maximum there is, and a tile is weighed again with a new one if its sum says that the row has outgrown it: its
+// scores are still in their registers, which nobody needs before the next ones arrive. So most tiles need no maximum,
+// no exchange between lanes, and no rescaling of the output: a quarter of the instructions of the usual rule. Exponentials stay below kOutgrown, which both 16-bit types hold twice, and sums of them are exact
 // enough: dividing by the sum in the end takes the common factor away.
 //
 // Exponentials are exp2(s c - M) with one fused multiply-add, M = max c rounded. What M's rounding adds, 2^d, is the
@@ -19,6 +19,12 @@ namespace stratum::gated::sm90a {
 inline constexpr float kLargestOffset = 4096.f;
 // The largest sum of a thread's exponentials in a tile that is let pass.
 inline constexpr float kOutgrown = 16384.f;
+
+// Whether any of the four threads of a row says so.
+STRATUM_DEVICE bool quad_any(bool x) {
+  const int first = threadIdx.x & 28;
+  return (__ballot_sync(0xffffffffu, x) >> first & 0xf) != 0;
+}
 
 // A thread's two rows, r and r + 8 of sixteen: elements 4 i, 4 i + 1 and 4 i + 2, 4 i + 3 of an accumulator.
 struct RowSoftmax {
@@ -79,12 +85,20 @@ struct RowSoftmax {
     }
   }
 
-  // The rows of this thread for which the tile is to be done again with a new maximum: they have outgrown the old one
-  // (or have seen no key before, or hold a NaN), or their scores are too large to be reduced after scaling. The four
-  // threads of a row may differ.
-  STRATUM_DEVICE void outgrown(bool (&rows)[2], const float (&part)[2], const float (&offset)[2]) {
+  // Whether any row of the warp is to be weighed again, for which `raise` is done then: it has outgrown its maximum (or
+  // has seen no key before, or holds a NaN), or its scores are too large to be reduced after scaling. The four threads
+  // of a row may differ, and agree.
+  template <int kCount>
+  __device__ __forceinline__ bool outgrown(const float (&part)[2], float (&offset)[2], float (&rescale)[2],
+                                           float (&s)[kCount], float scale_log2) {
+    bool rows[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) rows[r] = !(part[r] < kOutgrown) || fabsf(offset[r]) > kLargestOffset;
+    if (!__any_sync(0xffffffffu, rows[0] || rows[1])) return false;
+    rows[0] = quad_any(rows[0]);
+    rows[1] = quad_any(rows[1]);
+    raise(rows, rescale, offset, s, scale_log2);
+    return true;
   }
 
   __device__ __forceinline__ void add(const float (&part)[2]) {
@@ -92,11 +106,5 @@ struct RowSoftmax {
     sum[1] += part[1];
   }
 };
-
-// Whether any of the four threads of a row says so.
-STRATUM_DEVICE bool quad_any(bool x) {
-  const int first = threadIdx.x & 28;
-  return (__ballot_sync(0xffffffffu, x) >> first & 0xf) != 0;
-}
 
 }  // namespace stratum::gated::sm90a
