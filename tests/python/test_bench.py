@@ -49,6 +49,31 @@ def test_the_peer_is_held_to_what_it_once_reached_on_that_gpu_alone():
     assert not names & {bar.name for bar in bars(run)}
 
 
+def test_ours_is_held_to_attention_without_the_gate():
+    run = made_up_run()
+    for shape in TRAINING:
+        rows_of(run, shape.name, "forward")[0]["ratios"]["cudnn"] = 0.1  # burst: no bar
+        rows_of(run, shape.name, "forward")[1]["ratios"]["cudnn"] = 1.06
+    name = "b1-h16/4-s16384-d64-r32"
+    rows_of(run, name, "backward")[1]["ratios"]["cudnn"] = 0.99
+    rows_of(run, name, "backward")[1]["contenders"]["ours"]["tflops"] = 499.0
+    missed = [str(bar) for bar in bars(run) if not bar.reached]
+    assert missed == [
+        "missed   forward, geometric mean: 1.06 of cuDNN's, ungated, at least 1.1",
+        f"missed   backward of {name}: 0.99 of cuDNN's, ungated, at least 1",
+        f"missed   backward of {name}: 499.00 TFLOP/s, at least 500",
+    ]
+    run["gpu"] = "NVIDIA H100"
+    assert all(bar.reached for bar in bars(run))
+
+
+def test_a_mean_is_of_all_training_shapes():
+    run = made_up_run()
+    assert "forward, geometric mean" in {bar.name for bar in bars(run)}
+    run["rows"] = [row for row in run["rows"] if row["name"] != TRAINING[0].name]
+    assert "forward, geometric mean" not in {bar.name for bar in bars(run)}
+
+
 @pytest.mark.parametrize("ratio", [0.749, math.nan])
 def test_the_slower_regime_decides(ratio):
     run, shape = made_up_run(), TRAINING[0]

@@ -1,4 +1,4 @@
-"""The bars that a run of the bench is held to: ours against its peer, and the peer against what it once reached.
+"""The bars that a run of the bench is held to: ours against its peers, and the peer against what it once reached.
 
 A bar needs its rows: a shape or contender that wasn't run has none.
 """
@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+
+from .shapes import TRAINING
 
 PEER_RATIO = 0.75  # of the Triton engine's speed, forward and backward, on each training shape
 IMPORT_MS = 150
 BUILD_MS = 400
 PACK_MB = 15
+
+# Of cuDNN's rate without the gate, sustained, on the GPU that the chip's own kernels were written on: the geometric mean
+# over all training shapes, and each.
+OWN_GPU = "H200"
+UNGATED_RATIO = {"forward": (1.10, 1.05), "backward": (1.10, 1.0)}
+OWN_TFLOPS = {
+    "b1-h16/2-s16384-d128-r64": {"forward": 630},
+    "b1-h16/4-s16384-d64-r32": {"forward": 470, "backward": 500},
+    "b2-h16/4-s2048-d128-r64": {"forward": 530},
+}
 
 # A slow peer would flatter: TFLOP/s of plain Triton kernels on an H200, in bursts, and the part that must be reached.
 PEER_GPU, PEER_PART = "H200", 0.90
@@ -48,6 +61,9 @@ class Bar:
 def bars(facts: dict) -> list[Bar]:
     """The bars of a run, from the facts that the bench writes. Where there are several figures, the worst counts."""
     found = [*_against_peer(facts["rows"]), *_of_peer(facts)]
+    if OWN_GPU in facts["gpu"]:
+        sustained = [row for row in facts["rows"] if row["regime"] == "sustained"]
+        found += [*_against_ungated(sustained), *_of_ours(sustained)]
     for name, figure, goal in (("import", "import", IMPORT_MS), ("build_engine", "build", BUILD_MS)):
         slowest = max(row[figure] for row in facts["startup"])
         found.append(Bar(name, slowest, goal, "ms", False))
@@ -63,6 +79,26 @@ def _against_peer(rows: list[dict]) -> Iterator[Bar]:
             ratios[key] = min(ratio, ratios.get(key, ratio))
     for (operation, shape), ratio in ratios.items():
         yield Bar(f"{operation} of {shape}", ratio, PEER_RATIO, "of Triton's speed", True)
+
+
+def _against_ungated(rows: list[dict]) -> Iterator[Bar]:
+    for operation, (mean, least) in UNGATED_RATIO.items():
+        ratios = {}
+        for row in rows:
+            if row["operation"] == operation and "cudnn" in row["ratios"]:
+                ratios[row["name"]] = row["ratios"]["cudnn"]
+                yield Bar(f"{operation} of {row['name']}", ratios[row["name"]], least, "of cuDNN's, ungated", True)
+        if ratios.keys() >= {shape.name for shape in TRAINING}:
+            value = prod(ratios.values()) ** (1 / len(ratios))
+            yield Bar(f"{operation}, geometric mean", value, mean, "of cuDNN's, ungated", True)
+
+
+def _of_ours(rows: list[dict]) -> Iterator[Bar]:
+    for row in rows:
+        goal = OWN_TFLOPS.get(row["name"], {}).get(row["operation"])
+        if goal and "ours" in row["contenders"]:
+            rate = row["contenders"]["ours"]["tflops"]
+            yield Bar(f"{row['operation']} of {row['name']}", rate, goal, "TFLOP/s", True)
 
 
 def _of_peer(facts: dict) -> Iterator[Bar]:
