@@ -16,8 +16,8 @@ IMPORT_MS = 150
 BUILD_MS = 400
 PACK_MB = 15
 
-# Of cuDNN's rate without the gate, sustained, on the GPU that the chip's own kernels were written on: the geometric mean
-# over all training shapes, and each.
+# Of cuDNN's rate without the gate, sustained, on the GPU that the chip's own kernels were written on: the geometric
+# mean over all training shapes, and each.
 OWN_GPU = "H200"
 UNGATED_RATIO = {"forward": (1.10, 1.05), "backward": (1.10, 1.0)}
 OWN_TFLOPS = {
