@@ -37,11 +37,6 @@ inline constexpr int kTensorMapSwizzle64 = 2, kTensorMapSwizzle128 = 3;  // byte
 inline constexpr int kTensorMapPromote256 = 3;                           // bytes that a miss brings into the L2 cache
 inline constexpr int kTensorMapFillZeros = 0;
 
-// Marks of the `extra` argument of cuLaunchKernel: parameters as one buffer of a given size.
-inline void* const kLaunchParamEnd = nullptr;
-inline void* const kLaunchParamBuffer = reinterpret_cast<void*>(1);
-inline void* const kLaunchParamBufferBytes = reinterpret_cast<void*>(2);
-
 // Throws Error (DRIVER_ERROR) with the call, the error's name and text, and the kernel if there is one.
 [[noreturn]] void throw_driver_error(const char* call, Result result, std::string_view kernel = {});
 

@@ -19,18 +19,19 @@ auto reading_pack(F function) {
 
 }  // namespace
 
-void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params, size_t params_bytes) {
+void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params) {
   if (grid.x > static_cast<uint64_t>(kMaxGridX) || grid.y > static_cast<uint64_t>(kMaxGridY)) {
     fail(STRATUM_INTERNAL_ERROR, "", "kernel {}: a grid of {} x {} blocks is beyond one launch", kernel.row.name,
          grid.x, grid.y);
   }
-  // One buffer with its size rather than a list of pointers: whoever receives the launch knows how much to copy.
-  void* extra[] = {cuda::kLaunchParamBuffer, const_cast<void*>(params), cuda::kLaunchParamBufferBytes, &params_bytes,
-                   cuda::kLaunchParamEnd};
+  // As a list of pointers: the driver knows where in a launch's memory the kernel looks for its struct, which isn't the
+  // beginning if the struct has tensor maps. A buffer in `extra` would be copied to the beginning.
+  void* pointers[] = {const_cast<void*>(params)};
   const auto& call = cuda::driver().launch_kernel;
-  const cuda::Result result = call.attempt(kernel.function, static_cast<unsigned>(grid.x),
-                                           static_cast<unsigned>(grid.y), 1, static_cast<unsigned>(kernel.row.block), 1,
-                                           1, static_cast<unsigned>(kernel.row.shared_bytes), stream, nullptr, extra);
+  const cuda::Result result =
+      call.attempt(kernel.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1,
+                   static_cast<unsigned>(kernel.row.block), 1, 1, static_cast<unsigned>(kernel.row.shared_bytes),
+                   stream, pointers, nullptr);
   if (result != cuda::kSuccess) cuda::throw_driver_error(call.symbol(), result, kernel.row.name);
 }
 

@@ -26,12 +26,12 @@ struct Grid {
   uint64_t x = 1, y = 1;
 };
 
-// Queues one kernel; `params` is its only parameter. Throws Error (DRIVER_ERROR) naming the kernel.
-void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params, size_t params_bytes);
+// Queues one kernel, whose only parameter is at `params`. Throws Error (DRIVER_ERROR) naming the kernel.
+void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params);
 
 template <typename Params>
 void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const Params& params) {
-  launch(kernel, grid, stream, &params, sizeof(Params));
+  launch(kernel, grid, stream, static_cast<const void*>(&params));
 }
 
 // The most blocks along a grid's axes.

@@ -108,11 +108,29 @@ TEST_CASE("parameters that aren't what the kernel takes") {
   std::swap(extra[0], extra[2]);
   CHECK(launch(nullptr, extra) == kInvalidValue);
   CHECK_THAT(last_fault(), Contains("extra: expected a buffer, then its size"));
-  emulator_execute(0);
-  CHECK(launch(params, nullptr) == kNotSupported);
-  CHECK_THAT(last_fault(), Contains("kernelParams where nothing is executed"));
-  emulator_execute(1);
   CHECK(emulator_launch_count() == 0);
+}
+
+TEST_CASE("parameters where nothing is executed are as large as the image says") {
+  const Device device;
+  emulator_execute(0);
+  void* module = nullptr;
+  REQUIRE(cuModuleLoadData(&module, "made_up(8) and silent") == 0);
+  void *made_up = nullptr, *silent = nullptr;
+  REQUIRE(cuModuleGetFunction(&made_up, module, "made_up") == 0);
+  REQUIRE(cuModuleGetFunction(&silent, module, "silent") == 0);
+  uint64_t word = 42;
+  void* params[] = {&word};
+  CHECK(cuLaunchKernel(made_up, 1, 1, 1, 1, 1, 1, 0, device.streams[0], params, nullptr) == 0);
+  emulator_launch launch = {};
+  REQUIRE(emulator_launch_get(0, &launch) == 1);
+  CHECK(launch.params_bytes == 8);
+  CHECK(*static_cast<const uint64_t*>(launch.params) == 42);
+  CHECK(cuLaunchKernel(silent, 1, 1, 1, 1, 1, 1, 0, device.streams[0], params, nullptr) == kNotSupported);
+  CHECK_THAT(last_fault(), Contains("silent: kernelParams where nothing is executed, and the image doesn't say"));
+  CHECK(cuStreamSynchronize(device.streams[0]) == 0);
+  CHECK(cuModuleUnload(module) == 0);
+  emulator_execute(1);
 }
 
 TEST_CASE("blocks of a cooperative launch wait for each other, those of others can't", "[random]") {

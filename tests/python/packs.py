@@ -1,6 +1,6 @@
 """Packs of made-up kernels for the emulator, in the format of docs/formats.md.
 
-A made-up cubin is a text with the kernel's name, which is all that the emulator looks for.
+A made-up cubin is a text with the kernel's name and the bytes of its parameters: all that the emulator looks for.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _row(folder: Path, operation: str, arch: str, dtype: str, head_dim: int, gat
         "tile": {"tile_m": TILE_M, "tokens": APPEND_TOKENS},
         "plan": "plans/made_up.json",
         "build_key": hashlib.sha256(name.encode()).hexdigest(),
-        "cubin": _file(folder, f"made-up cubin of {name}".encode(), name, "cubin"),
+        "cubin": _file(folder, f"made-up cubin of {name}({STRUCT_BYTES[params]})".encode(), name, "cubin"),
         "ptx": _file(folder, f"made-up ptx of {name}".encode(), name, "ptx"),
         "params": {"struct": params, "bytes": STRUCT_BYTES[params]},
         "block": 128,

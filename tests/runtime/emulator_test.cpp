@@ -89,7 +89,7 @@ TEST_CASE("The emulator notices bad launches") {
   kernel.row.name = "made_up";
   kernel.row.block = 32;
   kernel.row.shared_bytes = 1000;
-  kernel.function = load_function(0, "hash of made_up", "image of made_up", "made_up", 1000);
+  kernel.function = load_function(0, "hash of made_up", "image of made_up(8)", "made_up", 1000);
   uint64_t params = 0;
   launch(kernel, {.x = 1}, nullptr, params);
   CHECK(emulator_fault_count() == 0);

@@ -36,7 +36,9 @@ const std::map<std::string, OperationRow>& operations() {
   return rows;
 }
 
-std::string image_of(const ManifestKernel& kernel) { return "made-up cubin of " + kernel.name; }
+std::string image_of(const ManifestKernel& kernel) {
+  return "made-up cubin of " + kernel.name + "(" + std::to_string(kernel.params.bytes) + ")";
+}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "driver/call.h"
 #include "driver/execution.h"
 #include "driver/functions.h"
+#include "driver/parameters.h"
 #include "exec/program.h"
 
 namespace stratum::emulator::driver {
@@ -63,24 +64,49 @@ Result check_cooperative(State& s, const Function& function, const LaunchConfig&
                                                   " blocks, the device holds " + std::to_string(most));
 }
 
-// A launch's parameters as they lie in memory, out of a pointer to each. Only its PTX says how large they are.
-Result gather(State& s, const Function& function, const Kernel* kernel, void** params, std::vector<uint8_t>& bytes) {
-  if (kernel == nullptr) {
-    return s.refuse(kNotSupported, function.name +
-                                       ": kernelParams where nothing is executed, so that their sizes aren't known: " +
-                                       "expected one buffer in extra");
+// Where a launch's parameters are in its record; nullopt where nothing says it. `kernel` is null if nothing is
+// executed.
+std::optional<std::vector<ParameterPlace>> recorded_places(const Function& function, const Kernel* kernel) {
+  std::vector<ParameterPlace> places;
+  if (kernel != nullptr) {
+    for (const auto& [offset, bytes] : kernel->program().parameters) places.push_back({offset, bytes});
+    return places;
   }
-  bytes.resize(kernel->parameter_bytes());
-  const std::vector<Program::Parameter>& places = kernel->program().parameters;
-  for (size_t i = 0; i < places.size(); ++i) {
+  const auto found = parameter_places(function.module->image, function.name);
+  if (!found) return std::nullopt;
+  for (const auto& [offset, bytes] : *found) places.push_back({offset - found->front().offset, bytes});
+  return places;
+}
+
+// A launch's parameters as they lie in memory, out of a pointer to each.
+Result gather(State& s, const Function& function, const Kernel* kernel, void** params, std::vector<uint8_t>& bytes) {
+  const auto places = recorded_places(function, kernel);
+  if (!places) {
+    return s.refuse(kNotSupported, function.name + ": kernelParams where nothing is executed, and the image doesn't " +
+                                       "say their sizes: expected a cubin, or NAME(BYTES) in a text");
+  }
+  bytes.resize(kernel != nullptr ? kernel->parameter_bytes()
+               : places->empty() ? 0
+                                 : places->back().offset + places->back().bytes);
+  for (size_t i = 0; i < places->size(); ++i) {
+    const auto& [offset, size] = (*places)[i];
     if (params == nullptr || params[i] == nullptr) {
       return s.refuse(kInvalidValue, function.name + ": kernelParams[" + std::to_string(i) +
-                                         "]: expected a pointer to " + std::to_string(places[i].bytes) +
-                                         " bytes, got null");
+                                         "]: expected a pointer to " + std::to_string(size) + " bytes, got null");
     }
-    std::memcpy(bytes.data() + places[i].offset, params[i], places[i].bytes);
+    std::memcpy(bytes.data() + offset, params[i], size);
   }
   return kSuccess;
+}
+
+// A buffer is copied to where a launch's parameters begin, whatever place the kernel reads its first one from.
+Result check_buffer_reaches(State& s, const Function& function) {
+  const auto places = parameter_places(function.module->image, function.name);
+  if (!places || places->empty() || places->front().offset == 0) return kSuccess;
+  return s.refuse(kInvalidValue, function.name + ": extra: the kernel would read " +
+                                     std::to_string(places->front().offset) +
+                                     " bytes beside the buffer, for its first parameter is aligned more strictly " +
+                                     "than the place where parameters begin: expected kernelParams");
 }
 
 // A launch's parameters: a pointer to each in `params`, or all as one buffer in `extra`.
@@ -96,6 +122,7 @@ Result take_params(State& s, const Function& function, void** params, void** ext
   if (mark(0) != 1 || mark(2) != 2 || mark(4) != 0) {
     return s.refuse(kInvalidValue, function.name + ": extra: expected a buffer, then its size");
   }
+  if (const Result result = check_buffer_reaches(s, function); result != kSuccess) return result;
   const auto* first = static_cast<const uint8_t*>(extra[1]);
   bytes.assign(first, first + *static_cast<const size_t*>(extra[3]));
   if (kernel == nullptr || bytes.size() == kernel->parameter_bytes()) return kSuccess;
