@@ -127,8 +127,8 @@ stratum_status stratum_host_memory(int32_t* host_memory);
 /* ---- Training. q, o, dout, dq [B,S,Hq,D]; k, v, dk, dv [B,S,Hkv,D]; qg, dqg [B,S,Hq,R]; kg, dkg [B,S,Hkv,R].
  *
  * The workspaces come from the caller's allocator and count against the limit: reserve before allocating, release after
- * freeing. stats [B,Hq,S,2] float32 is written by forward and read by backward; delta [B,Hq,S] float32 is scratch of
- * backward. */
+ * freeing. stats [B,Hq,S,2] float32 is written by forward and read by backward; delta is scratch of backward,
+ * [B,Hq,S] float32 or more. */
 
 /* Bytes of stats and of delta for a batch and length. Errors: CONFIG_ERROR naming modes for an engine without training,
  * SHAPE_ERROR for a size that is negative or beyond one launch. */

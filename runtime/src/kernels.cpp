@@ -45,7 +45,8 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
   for (const Operation operation : operations_of(config)) {
     auto& candidates = candidates_[static_cast<size_t>(operation)];
     bool complete = false;  // the last candidate takes whatever the others leave
-    for (const ManifestKernel* row : select_kernels(manifest, stratum, operation_name(operation), capability)) {
+    const auto choose = is_optional(operation) ? find_kernels : select_kernels;
+    for (const ManifestKernel* row : choose(manifest, stratum, operation_name(operation), capability)) {
       const KernelTile tile = kernel_tile(operation, *row);
       if (!is_training(operation) && !row->when.holds(config.max_seq_len, config.max_sequences)) continue;
       candidates.push_back(
@@ -53,7 +54,7 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
       complete = !tile.has_tensor_maps() && (!is_training(operation) || row->when.always());
       if (complete) break;
     }
-    if (!complete) {
+    if (!complete && !is_optional(operation)) {
       fail(STRATUM_PACK_ERROR, "", "the kernels of {} leave some sizes or strides without one",
            operation_name(operation));
     }
@@ -71,10 +72,17 @@ void Kernels::load(cuda::Device device) {
   }
 }
 
-const LoadedKernel& Kernels::training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const {
+const LoadedKernel* Kernels::find_training(Operation operation, int64_t seq_len, int64_t batch,
+                                           bool describable) const {
   for (const LoadedKernel& kernel : candidates_[static_cast<size_t>(operation)]) {
-    if (kernel.row.when.holds(seq_len, batch) && (describable || !kernel.tile.has_tensor_maps())) return kernel;
+    if (kernel.row.when.holds(seq_len, batch) && (describable || !kernel.tile.has_tensor_maps())) return &kernel;
   }
+  return nullptr;
+}
+
+const LoadedKernel& Kernels::training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const {
+  const LoadedKernel* const kernel = find_training(operation, seq_len, batch, describable);
+  if (kernel != nullptr) return *kernel;
   fail(STRATUM_INTERNAL_ERROR, "", "no kernel of {} for length {}, batch {}", operation_name(operation), seq_len,
        batch);
 }

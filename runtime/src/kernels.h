@@ -53,6 +53,9 @@ class Kernels {
   // kind: they hand over the same statistics and delta.
   const LoadedKernel& training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const;
 
+  // The same of an operation that is optional; null if no kernel takes the launch.
+  const LoadedKernel* find_training(Operation operation, int64_t seq_len, int64_t batch, bool describable) const;
+
   // The operation's kernel for every serving call. Its variants' ranges were tried once, on max_seq_len and
   // max_sequences: a choice by the call's own sizes would make a sequence's bits depend on its neighbours.
   const LoadedKernel& serving(Operation operation) const;

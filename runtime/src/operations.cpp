@@ -18,8 +18,8 @@ struct ParamsStruct {
 
 struct OperationFacts {
   std::string_view name;
-  const char* rows_field;  // the tile's field that the grid depends on, or null
-  ParamsStruct params;
+  const char* rows_field;              // the tile's field that the grid depends on, or null
+  ParamsStruct params;                 // none of those whose kernels all take tensor maps
   ParamsStruct params_with_maps = {};  // none of the serving operations
 };
 
@@ -32,6 +32,9 @@ constexpr std::array<OperationFacts, kOperations> kFacts = {{
     {"forward", "tile_m", {"GatedForwardParams", sizeof(abi::GatedForwardParams)}, kForwardWithMaps},
     {"backward_dq", "tile_m", kBackward, kBackwardWithMaps},
     {"backward_dkv", "tile_m", kBackward, kBackwardWithMaps},
+    {"backward_delta", "tile_n", {}, kBackwardWithMaps},
+    {"backward_fused", "tile_m", {}, kBackwardWithMaps},
+    {"backward_round", "tile_n", {}, kBackwardWithMaps},
     {"append", "tokens", {"GatedAppendParams", sizeof(abi::GatedAppendParams)}},
     {"page_copy", nullptr, {"GatedPageCopyParams", sizeof(abi::GatedPageCopyParams)}},
     {"prefill", "tile_m", {"GatedPrefillParams", sizeof(abi::GatedPrefillParams)}},
@@ -52,8 +55,9 @@ bool takes_tensor_maps(const OperationFacts& expected, const ManifestKernel& row
   const ParamsStruct params{row.params.name, row.params.bytes};
   if (params == expected.params) return false;
   if (params == expected.params_with_maps) return true;
+  const bool only_maps = expected.params == ParamsStruct{};
   const ParamsStruct& nearest =
-      params.name == expected.params_with_maps.name ? expected.params_with_maps : expected.params;
+      only_maps || params.name == expected.params_with_maps.name ? expected.params_with_maps : expected.params;
   fail(STRATUM_PACK_ERROR, "",
        "kernel {} takes {} of {} bytes, this library passes {} of {}: the pack belongs to another version", row.name,
        params.name, params.bytes, nearest.name, nearest.bytes);
@@ -65,7 +69,12 @@ std::string_view operation_name(Operation operation) { return facts(operation).n
 
 bool is_training(Operation operation) {
   return operation == Operation::kForward || operation == Operation::kBackwardDq ||
-         operation == Operation::kBackwardDkv;
+         operation == Operation::kBackwardDkv || is_optional(operation);
+}
+
+bool is_optional(Operation operation) {
+  return operation == Operation::kBackwardDelta || operation == Operation::kBackwardFused ||
+         operation == Operation::kBackwardRound;
 }
 
 std::vector<Operation> operations_of(const Config& config) {
@@ -75,7 +84,7 @@ std::vector<Operation> operations_of(const Config& config) {
     if (wanted) operations.insert(operations.end(), group);
   };
   operations.reserve(kOperations);
-  add(config.training, {kForward, kBackwardDq, kBackwardDkv});
+  add(config.training, {kForward, kBackwardDq, kBackwardDkv, kBackwardDelta, kBackwardFused, kBackwardRound});
   add(config.serving(), {kAppend, kPageCopy});
   add(config.prefill || (config.decode && config.batch_invariant), {kPrefill});
   add(config.decode && !config.batch_invariant, {kDecode, kDecodeMerge});

@@ -15,18 +15,24 @@ enum class Operation {
   kForward,
   kBackwardDq,
   kBackwardDkv,
+  kBackwardDelta,
+  kBackwardFused,
+  kBackwardRound,
   kAppend,
   kPageCopy,
   kPrefill,
   kDecode,
   kDecodeMerge,
 };
-inline constexpr size_t kOperations = 8;
+inline constexpr size_t kOperations = 11;
 
 // The operation's name in the manifest.
 std::string_view operation_name(Operation operation);
 
 bool is_training(Operation operation);
+
+// Whether a pack may do without kernels for it: those of one are a faster way to what others do too.
+bool is_optional(Operation operation);
 
 // The operations that the modes of a configuration launch. With batch_invariant, decode runs prefill's kernel, so that
 // both give the same bits.

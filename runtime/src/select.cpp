@@ -85,11 +85,10 @@ std::vector<std::string> archs_for(ComputeCapability capability) {
   return archs_for_device(capability.major, capability.minor);
 }
 
-std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
-                                                  std::string_view operation, ComputeCapability capability) {
-  const std::vector<std::string> archs = archs_for(capability);
+std::vector<const ManifestKernel*> find_kernels(const Manifest& manifest, const Stratum& stratum,
+                                                std::string_view operation, ComputeCapability capability) {
   std::vector<const ManifestKernel*> kernels;
-  for (const std::string& arch : archs) {
+  for (const std::string& arch : archs_for(capability)) {
     KernelKey key = make_key(stratum, operation, arch);
     auto variants = variants_of(manifest, key);
     if (variants.empty()) {
@@ -98,8 +97,14 @@ std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, cons
     }
     kernels.insert(kernels.end(), variants.begin(), variants.end());
   }
+  return kernels;
+}
+
+std::vector<const ManifestKernel*> select_kernels(const Manifest& manifest, const Stratum& stratum,
+                                                  std::string_view operation, ComputeCapability capability) {
+  std::vector<const ManifestKernel*> kernels = find_kernels(manifest, stratum, operation, capability);
   if (!kernels.empty()) return kernels;
-  fail_not_found(manifest, make_key(stratum, operation, ""), capability, archs);
+  fail_not_found(manifest, make_key(stratum, operation, ""), capability, archs_for(capability));
 }
 
 }  // namespace stratum

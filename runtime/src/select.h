@@ -24,6 +24,10 @@ struct Stratum {
 // covers it. Empty for a device that no kernel is built for.
 std::vector<std::string> archs_for(ComputeCapability capability);
 
+// The kernels that may serve an operation, in the order in which they are to be tried; empty if there are none.
+std::vector<const ManifestKernel*> find_kernels(const Manifest& manifest, const Stratum& stratum,
+                                                std::string_view operation, ComputeCapability capability);
+
 // The kernels that may serve an operation, in the order in which they are to be tried: of each arch, best first, the
 // variants of the exact group, or if there are none, of group 0. Throws Error (NO_KERNEL) if there are none at all; it
 // says the key in words, the nearest one in the pack, the fields in which it differs and the command that adds it.

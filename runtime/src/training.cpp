@@ -39,7 +39,32 @@ Training::Training(const Config& config, const Kernels& kernels, bool host_memor
 Training::Workspace Training::workspace(int64_t batch, int64_t seq_len) const {
   check_size(batch, seq_len, config_.q_heads);
   const int64_t rows = batch * config_.q_heads * seq_len;
-  return {.stats_bytes = rows * int64_t{sizeof(abi::RowStats)}, .delta_bytes = rows * int64_t{sizeof(float)}};
+  const auto kernels = fused({batch, seq_len});
+  return {.stats_bytes = rows * int64_t{sizeof(abi::RowStats)},
+          .delta_bytes = std::max(rows * int64_t{sizeof(float)}, kernels ? kernels->workspace_bytes : 0)};
+}
+
+std::optional<Training::Fused> Training::fused(Size size) const {
+  if (size.empty()) return {};
+  const auto find = [&](Operation operation) {
+    return kernels_.find_training(operation, size.seq_len, size.batch, /*describable=*/true);
+  };
+  Fused kernels{.delta = find(Operation::kBackwardDelta),
+                .fused = find(Operation::kBackwardFused),
+                .round = find(Operation::kBackwardRound),
+                .query_tiles = 0,
+                .key_tile_pairs = 0,
+                .workspace_bytes = 0};
+  if (kernels.delta == nullptr || kernels.fused == nullptr || kernels.round == nullptr) return {};
+  const auto tiles = [&](const LoadedKernel& kernel) {
+    return (size.seq_len + kernel.tile.rows - 1) / kernel.tile.rows;
+  };
+  kernels.query_tiles = size.batch * config_.q_heads * tiles(*kernels.delta);
+  kernels.key_tile_pairs = (size.batch * config_.kv_heads + 1) / 2 * tiles(*kernels.fused);
+  if (std::max(kernels.query_tiles, kernels.key_tile_pairs) > kMaxGridX) return {};
+  kernels.workspace_bytes = kernels.query_tiles * abi::query_tile_bytes(config_.head_dim, config_.gate_dim);
+  if (config_.memory_limit_bytes && kernels.workspace_bytes > *config_.memory_limit_bytes / 2) return {};
+  return kernels;
 }
 
 Training::Size Training::check_inputs(const stratum_array* q, const stratum_array* k, const stratum_array* v,
@@ -126,6 +151,12 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
   const Workspace bytes = workspace(size.batch, size.seq_len);
   observer::memory(stats, bytes.stats_bytes, "stats", observer::Use::kRead);
   observer::memory(delta, bytes.delta_bytes, "delta", observer::Use::kWritten);
+  if (const auto kernels = fused(size);
+      kernels && describable({arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.dout, arrays.dq, arrays.dqg,
+                              arrays.dk, arrays.dv, arrays.dkg})) {
+    backward_fused(*kernels, size, arrays, stats, delta, stream);
+    return;
+  }
   const LoadedKernel& dq =
       kernel(Operation::kBackwardDq, size,
              {arrays.q, arrays.k, arrays.v, arrays.qg, arrays.kg, arrays.dout, arrays.dq, arrays.dqg});
@@ -139,6 +170,15 @@ void Training::backward(const BackwardArrays& arrays, uint64_t stats, uint64_t d
   const BackwardParams dkv_params = backward_dkv_params(dkv.tile, arrays, stats, delta, problem(size));
   queue(dq, dq_grid, stream, dq_params);  // also writes delta, which dkv reads
   queue(dkv, dkv_grid, stream, dkv_params);
+}
+
+void Training::backward_fused(const Fused& kernels, Size size, const BackwardArrays& arrays, uint64_t stats,
+                              uint64_t workspace, cuda::Stream stream) const {
+  const auto params = backward_fused_params(kernels.fused->tile, arrays, stats, workspace, problem(size));
+  const Grid query_tiles{.x = static_cast<uint64_t>(kernels.query_tiles)};
+  launch(*kernels.delta, query_tiles, stream, params);
+  launch(*kernels.fused, {.x = static_cast<uint64_t>(kernels.key_tile_pairs)}, stream, params);
+  launch(*kernels.round, query_tiles, stream, params);
 }
 
 }  // namespace stratum

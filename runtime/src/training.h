@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 
 #include "arrays.h"
 #include "config.h"
@@ -15,7 +16,7 @@ namespace stratum {
 class Training {
  public:
   struct Workspace {
-    int64_t stats_bytes, delta_bytes;
+    int64_t stats_bytes, delta_bytes;  // delta: whatever backward needs of its own, delta or more
   };
 
   // Refer to the engine's; `host_memory` as in ArrayChecker.
@@ -37,6 +38,17 @@ class Training {
     bool empty() const { return batch == 0 || seq_len == 0; }
   };
 
+  // How a backward goes by kernels that compute every pair once and sum dq and dqg up in a workspace.
+  struct Fused {
+    const LoadedKernel *delta, *fused, *round;
+    int64_t query_tiles, key_tile_pairs;  // all heads'
+    int64_t workspace_bytes;
+  };
+  // Empty if the pack has none for the size, or if the workspace takes more than half of the memory limit: the
+  // statistics of other forwards that wait for their backward need room too.
+  std::optional<Fused> fused(Size size) const;
+  void backward_fused(const Fused& kernels, Size size, const BackwardArrays& arrays, uint64_t stats, uint64_t workspace,
+                      cuda::Stream stream) const;
   Size check_inputs(const stratum_array* q, const stratum_array* k, const stratum_array* v, const stratum_array* qg,
                     const stratum_array* kg) const;
   const LoadedKernel& kernel(Operation operation, Size size, std::initializer_list<const stratum_array*> arrays) const;

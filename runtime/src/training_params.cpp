@@ -125,4 +125,16 @@ BackwardParams backward_dkv_params(const KernelTile& tile, const BackwardArrays&
   return backward_portable(arrays, stats, delta, problem);
 }
 
+abi::GatedBackwardSm90aParams backward_fused_params(const KernelTile& tile, const BackwardArrays& arrays,
+                                                    uint64_t stats, uint64_t workspace, const Problem& problem) {
+  auto params = backward_sm90a_inputs(arrays, stats, 0, problem, tile.box_rows, kOwnedBoxRows);
+  params.dq = tensor_map(*arrays.dq, kOwnedBoxRows);
+  params.dqg = tensor_map(*arrays.dqg, kOwnedBoxRows);
+  params.dk = tensor_map(*arrays.dk, kOwnedBoxRows);
+  params.dv = tensor_map(*arrays.dv, kOwnedBoxRows);
+  params.dkg = tensor_map(*arrays.dkg, kOwnedBoxRows);
+  params.query_tiles = reinterpret_cast<uint8_t*>(workspace);
+  return params;
+}
+
 }  // namespace stratum

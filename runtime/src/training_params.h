@@ -39,4 +39,8 @@ BackwardParams backward_dq_params(const KernelTile& tile, const BackwardArrays& 
 BackwardParams backward_dkv_params(const KernelTile& tile, const BackwardArrays& arrays, uint64_t stats, uint64_t delta,
                                    const Problem& problem);
 
+// Of the fused backward and of the kernels before and behind it.
+abi::GatedBackwardSm90aParams backward_fused_params(const KernelTile& tile, const BackwardArrays& arrays,
+                                                    uint64_t stats, uint64_t workspace, const Problem& problem);
+
 }  // namespace stratum

@@ -15,7 +15,8 @@
 // cluster share a tile; each cluster walks the tiles in steps of their number. The tiles, and one more step, are less
 // than 2^31. The statistics are those of the portable kernels (gated.h), except that max is some visible key's
 // score, not always the largest: any forward serves any backward, and either family's backward_dq, with its delta,
-// either's backward_dkv.
+// either's backward_dkv. Of the fused backward's three kernels blocks take a tile of queries each, or a pair of tiles
+// of keys (fused_work.h).
 #pragma once
 
 #include "abi/gated.h"
@@ -39,8 +40,13 @@ static_assert(__builtin_offsetof(GatedForwardSm90aParams, stats) == 768);
 static_assert(__builtin_offsetof(GatedForwardSm90aParams, softmax_scale_log2) == 792);
 #endif
 
-// Both backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it).
-// Their maps differ in the rows of a box, and a kernel gets only the maps of its own outputs; the others are zeros.
+// Bytes of the fused backward's workspace for 64 queries of a head: the sums dQ and dQg in float32, then the queries'
+// statistics and a count (query_tiles.h).
+constexpr i64 query_tile_bytes(i64 head_dim, i64 gate_dim) { return 64 * 4 * (head_dim + gate_dim + 3) + 16; }
+
+// All backward kernels take the same parameters: dq dqg (which also writes delta), then dk dv dkg (which reads it); or,
+// instead of the two, delta, fused and round. Their maps differ in the rows of a box, and dq dqg and dk dv dkg get only
+// the maps of their own outputs; the others are zeros.
 struct GatedBackwardSm90aParams {
   TensorMap q, k, v, qg, kg, dout;
   TensorMap dq, dqg, dk, dv, dkg;
@@ -50,7 +56,9 @@ struct GatedBackwardSm90aParams {
   i32 batch, seq_len, q_heads, kv_heads;
   float softmax_scale_log2, gate_half_scale;
   float softmax_scale, gate_scale;  // 1 / sqrt(head_dim), 1 / sqrt(gate_dim)
-  u64 padding[2];
+  u8* query_tiles;  // of delta, fused and round, which use no other delta: every 64 queries of every head
+                    // (query_tiles.h)
+  u64 padding[1];
 };
 static_assert(sizeof(GatedBackwardSm90aParams) == 1536);
 #ifndef __CUDACC_RTC__  // which has no __builtin_offsetof

@@ -42,4 +42,7 @@ STRATUM_DEVICE void bulk_wait_all() { asm volatile("cp.async.bulk.wait_group 0;"
 // Orders this thread's earlier accesses of shared memory before later ones of TMA and wgmma.
 STRATUM_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// The same for global memory too.
+STRATUM_DEVICE void fence_proxy_async_all() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 }  // namespace stratum

@@ -27,6 +27,9 @@ const std::map<std::string, OperationRow>& operations() {
       {"forward", {"fwd", "GatedForwardParams", sizeof(stratum::abi::GatedForwardParams)}},
       {"backward_dq", {"bwd_dq", "GatedBackwardParams", sizeof(stratum::abi::GatedBackwardParams)}},
       {"backward_dkv", {"bwd_dkv", "GatedBackwardParams", sizeof(stratum::abi::GatedBackwardParams)}},
+      {"backward_delta", {"bwd_delta", "GatedBackwardSm90aParams", sizeof(stratum::abi::GatedBackwardSm90aParams)}},
+      {"backward_round", {"bwd_round", "GatedBackwardSm90aParams", sizeof(stratum::abi::GatedBackwardSm90aParams)}},
+      {"backward_fused", {"bwd_fused", "GatedBackwardSm90aParams", sizeof(stratum::abi::GatedBackwardSm90aParams)}},
       {"append", {"append", "GatedAppendParams", sizeof(stratum::abi::GatedAppendParams)}},
       {"page_copy", {"page_copy", "GatedPageCopyParams", sizeof(stratum::abi::GatedPageCopyParams)}},
       {"prefill", {"prefill", "GatedPrefillParams", sizeof(stratum::abi::GatedPrefillParams)}},
@@ -77,7 +80,10 @@ ManifestKernel row(const std::string& operation, const std::string& arch, const 
 std::vector<ManifestKernel> stratum_rows(const std::string& arch, const std::string& dtype, int head_dim,
                                          int gate_dim) {
   std::vector<ManifestKernel> rows;
-  for (const auto& [operation, facts] : operations()) rows.push_back(row(operation, arch, dtype, head_dim, gate_dim));
+  for (const auto& [operation, facts] : operations()) {
+    if (std::string_view(facts.params) != "GatedBackwardSm90aParams")
+      rows.push_back(row(operation, arch, dtype, head_dim, gate_dim));
+  }
   return rows;
 }
 
@@ -91,6 +97,17 @@ std::vector<ManifestKernel> tensor_map_rows(const std::string& dtype, int head_d
       kernel.params = {"GatedForwardSm90aParams", sizeof(stratum::abi::GatedForwardSm90aParams)};
     }
     kernel.block = 384;
+    rows.push_back(std::move(kernel));
+  }
+  return rows;
+}
+
+std::vector<ManifestKernel> fused_backward_rows(const std::string& dtype, int head_dim, int gate_dim, int64_t from) {
+  std::vector<ManifestKernel> rows;
+  for (const char* operation : {"backward_delta", "backward_fused", "backward_round"}) {
+    ManifestKernel kernel = row(operation, "sm_90a", dtype, head_dim, gate_dim);
+    kernel.tile = {{"tile_m", kMapTileM}, {"tile_n", kQueryTile}};
+    kernel.when.seq_len = stratum::Range{.min = from, .max = {}};
     rows.push_back(std::move(kernel));
   }
   return rows;
@@ -217,7 +234,7 @@ TrainingCall::TrainingCall(int64_t batch, int64_t seq_len)
       dv({batch, seq_len, 2, 64}),
       dqg({batch, seq_len, 8, 32}),
       dkg({batch, seq_len, 2, 32}),
-      workspace(static_cast<size_t>(batch * seq_len * 8 * 3 + 16)) {}
+      workspace(static_cast<size_t>(batch * seq_len * 8 * 3 + (1 << 19))) {}  // and 2 MiB for a fused backward
 
 uint64_t TrainingCall::aligned(int64_t offset) const {
   return (reinterpret_cast<uint64_t>(workspace.data()) + 15) / 16 * 16 + static_cast<uint64_t>(offset);

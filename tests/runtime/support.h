@@ -26,7 +26,7 @@ inline constexpr int32_t kTileM = 64;         // of every kernel of the pack
 inline constexpr int32_t kAppendTokens = 16;  // tokens a block of append places
 inline constexpr int32_t kBlock = 128;
 // Of the kernels that take tensor maps.
-inline constexpr int32_t kMapTileM = 128, kMapTileN = 96, kMapBlocksPerSm = 2;
+inline constexpr int32_t kMapTileM = 128, kMapTileN = 96, kMapBlocksPerSm = 2, kQueryTile = 64;
 
 // A new folder, removed at the end.
 class TemporaryFolder {
@@ -50,6 +50,10 @@ stratum::ManifestKernel row(const std::string& operation, const std::string& arc
 
 // Rows of the training kernels that take tensor maps, sm_90a, for one (dtype, head_dim, gate_dim).
 std::vector<stratum::ManifestKernel> tensor_map_rows(const std::string& dtype, int head_dim, int gate_dim);
+
+// Rows of the fused backward, which is optional, for lengths of `from` and more.
+std::vector<stratum::ManifestKernel> fused_backward_rows(const std::string& dtype, int head_dim, int gate_dim,
+                                                         int64_t from);
 
 // Writes rows with made-up cubins (text with the kernel's name) and the manifest.
 void write_pack(const std::filesystem::path& folder, std::vector<stratum::ManifestKernel> rows);

@@ -2,6 +2,7 @@
 // portable kernels.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "abi/gated_sm90a.h"
 #include "support.h"
@@ -66,8 +67,9 @@ class Pack {
     write_pack(folder_.path(), std::move(rows));
   }
 
-  TestEngine engine(int device = kDeviceSm90) const {
+  TestEngine engine(int device = kDeviceSm90, std::optional<int64_t> memory_limit_bytes = {}) const {
     json config = standard_config();
+    if (memory_limit_bytes) config["memory_limit_bytes"] = *memory_limit_bytes;
     config["modes"] = {"training"};
     config["device"] = device;
     return TestEngine(config, folder_.path());
@@ -153,7 +155,7 @@ TEST_CASE("Tensor maps: backward's parameters, each kernel's boxes and outputs")
     CHECK((p.batch == 2 && p.seq_len == 65 && p.q_heads == 8 && p.kv_heads == 2));
     CHECK((p.softmax_scale == 0.125f && p.softmax_scale_log2 == forward.softmax_scale_log2));
     CHECK((p.gate_scale == static_cast<float>(1 / std::sqrt(32.0)) && p.gate_half_scale == forward.gate_half_scale));
-    CHECK(std::ranges::all_of(p.padding, [](uint64_t word) { return word == 0; }));
+    CHECK((p.query_tiles == nullptr && p.padding[0] == 0));
   };
   check_inputs(dq, 64, kMapTileN);
   check_map(dq.dq, call.dq, 64);
@@ -367,4 +369,95 @@ TEST_CASE("Tensor maps: packs whose kernels this library cannot serve") {
         kernel +
             " takes GatedForwardSm90aParams of 768 bytes, this library passes GatedForwardSm90aParams of 832: the pack "
             "belongs to another version");
+}
+
+namespace {
+
+// Both kinds of backward: fused from 100 tokens on.
+Pack with_fused_backward() {
+  auto rows = tensor_map_rows("bfloat16", 64, 32);
+  std::ranges::move(fused_backward_rows("bfloat16", 64, 32, 100), std::back_inserter(rows));
+  return Pack(rows);
+}
+
+// Of every 64 queries of a head: dQ and dQg in float32, three statistics a query and 16 bytes.
+constexpr int64_t kQueryTileBytes = 64 * (64 + 32 + 3) * 4 + 16;
+
+std::vector<std::string> launched_by_backward(const TrainingCall& call, stratum_engine engine) {
+  emulator_reset();
+  REQUIRE_STATUS(call.backward(engine), STRATUM_OK);
+  return launched();
+}
+
+const std::vector<std::string> kFused = {"bwd_delta", "bwd_fused", "bwd_round"}, kTwo = {"bwd_dq", "bwd_dkv"};
+
+int64_t delta_bytes(stratum_engine engine, int64_t batch, int64_t seq_len) {
+  int64_t stats = 0, delta = 0;
+  REQUIRE_STATUS(stratum_training_bytes(engine, batch, seq_len, &stats, &delta), STRATUM_OK);
+  return delta;
+}
+
+}  // namespace
+
+TEST_CASE("Fused backward: its parameters, grids and workspace") {
+  const LeakCheck leaks;
+  const Pack pack = with_fused_backward();
+  const TestEngine engine = pack.engine();
+  const TrainingCall call(3, 130);
+  CHECK(launched_by_backward(call, engine) == kFused);
+  CHECK(launch(0).grid[0] == 3 * 8 * 3);  // batch, query heads, ceil(130 / 64) tiles
+  CHECK(launch(1).grid[0] == 3 * 2);      // pairs of batch x kv heads, ceil(130 / 128) tiles
+  CHECK(launch(2).grid[0] == launch(0).grid[0]);
+  CHECK(delta_bytes(engine, 3, 130) == 72 * kQueryTileBytes);
+  for (const int64_t which : {0, 1, 2}) {
+    const auto p = params<abi::GatedBackwardSm90aParams>(launch(which));
+    check_map(p.q, call.q, 64);
+    check_map(p.k, call.k, 64);
+    check_map(p.dout, call.dout, 64);
+    check_map(p.dq, call.dq, 64);
+    check_map(p.dqg, call.dqg, 64);
+    check_map(p.dk, call.dk, 64);
+    check_map(p.dv, call.dv, 64);
+    check_map(p.dkg, call.dkg, 64);
+    CHECK(p.delta == nullptr);
+    CHECK(p.query_tiles == params<abi::GatedBackwardSm90aParams>(launch(0)).query_tiles);
+  }
+}
+
+TEST_CASE("Fused backward: not for lengths outside its range, nor arrays that no map describes") {
+  const LeakCheck leaks;
+  const Pack pack = with_fused_backward();
+  const TestEngine engine = pack.engine();
+  CHECK(launched_by_backward(TrainingCall(2, 99), engine) == kTwo);
+  CHECK(delta_bytes(engine, 2, 99) == 2 * 8 * 99 * 4);
+  TrainingCall call(2, 100);
+  call.dq.view.stride[1] = -512;
+  CHECK(launched_by_backward(call, engine) == kTwo);
+  CHECK(launched_by_backward(TrainingCall(2, 100), engine) == kFused);
+}
+
+TEST_CASE("Fused backward: its workspace takes no more than half of the memory limit") {
+  const LeakCheck leaks;
+  const Pack pack = with_fused_backward();
+  const int64_t bytes = 2 * 8 * 2 * kQueryTileBytes;  // batch, heads, tiles
+  const TestEngine enough = pack.engine(kDeviceSm90, 2 * bytes);
+  CHECK(launched_by_backward(TrainingCall(2, 128), enough) == kFused);
+  CHECK(delta_bytes(enough, 2, 128) == bytes);
+  const TestEngine tight = pack.engine(kDeviceSm90, 2 * bytes - 1);
+  CHECK(launched_by_backward(TrainingCall(2, 128), tight) == kTwo);
+  CHECK(delta_bytes(tight, 2, 128) == 2 * 8 * 128 * 4);
+}
+
+TEST_CASE("Fused backward: a pack without one of its kernels does without all") {
+  const LeakCheck leaks;
+  for (const size_t missing : {0, 1, 2}) {
+    auto rows = tensor_map_rows("bfloat16", 64, 32);
+    const auto fused = fused_backward_rows("bfloat16", 64, 32, 1);
+    for (size_t i = 0; i < fused.size(); ++i) {
+      if (i != missing) rows.push_back(fused[i]);
+    }
+    const Pack pack(rows);
+    const TestEngine engine = pack.engine();
+    CHECK(launched_by_backward(TrainingCall(2, 16), engine) == kTwo);
+  }
 }

@@ -23,35 +23,9 @@
 #include "gated/sm90a/backward_products.h"
 #include "gated/sm90a/cluster_sum.h"
 #include "gated/sm90a/consumer_turns.h"
+#include "gated/sm90a/query_tile_stats.h"
 
 namespace stratum::gated::sm90a {
-
-// This thread's number in the block, read where it is needed: the loop has no register to keep it in.
-STRATUM_DEVICE int thread_anew() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-
-// The statistics of a stage, as PairArithmetic takes them.
-template <class Tile>
-struct DkvStats {
-  QueryStatsPlace<Tile::tile_n> place;
-  int lane = thread_anew() & 31;
-  __device__ __forceinline__ explicit DkvStats(u32 place) : place{place} {}
-  __device__ __forceinline__ Quad offsets(int n) const { return place.offsets(n, lane); }
-  __device__ __forceinline__ Quad minus_delta2s(int n) const { return place.minus_delta2s(n, lane); }
-};
-
-// Hides what the causal mask hides: element 0 of the scores is query `first_query` and key `row`.
-template <int kCount>
-STRATUM_DEVICE void mask_queries(float (&s)[kCount], int first_query, int row) {
-  const int first = row - first_query;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (i / 4 * 8 + i % 2 < first + i / 2 % 2 * 8) s[i] = -kInfinity;
-  }
-}
 
 template <class Tile>
 STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params, u32 shared,
@@ -106,7 +80,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       if constexpr (!kFirst) accumulate();
       mbarrier_wait(barriers.full(stage), ring.parity);
       const u32 stats_place = shared + Tile::stats_at + stage * Tile::stats_bytes;
-      const DkvStats<Tile> stats(stats_place);
+      const QueryTileStats<Tile> stats(stats_place);
       wgmma_fence();
       products.gate(t, stage);
       wgmma_commit();
@@ -143,7 +117,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       wgmma_commit();
       wgmma_wait<1>();
       hold(dw);
-      Arithmetic::differentiate(s, t, dw, w, ds, dt, DkvStats<Tile>(stats_place));
+      Arithmetic::differentiate(s, t, dw, w, ds, dt, QueryTileStats<Tile>(stats_place));
       keep_here(ds);
       keep_here(dt);
       wgmma_wait<0>();

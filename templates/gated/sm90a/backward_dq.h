@@ -17,6 +17,7 @@
 #include "gated/sm90a/backward_products.h"
 #include "gated/sm90a/causal_mask.h"
 #include "gated/sm90a/consumer_turns.h"
+#include "gated/sm90a/row_delta.h"
 
 namespace stratum::gated::sm90a {
 
@@ -30,33 +31,6 @@ struct DqStats {
     return {{rows[0].minus_delta2, rows[0].minus_delta2, rows[1].minus_delta2, rows[1].minus_delta2}};
   }
 };
-
-// delta of query `row`, the same in the four lanes that share it.
-template <class Tile>
-STRATUM_DEVICE float row_delta(const abi::GatedBackwardSm90aParams& params, int batch, int head, int row, int lane) {
-  using Element = typename Tile::Element;
-  float sum = 0.f;
-  if (row < params.seq_len) {
-    const auto row_of = [&](const abi::Dense& array) {
-      const u16* data = static_cast<const u16*>(array.data);
-      return reinterpret_cast<const uint4*>(data + batch * array.batch + head * array.head + row * array.token) +
-             (lane & 3);
-    };
-    const uint4* o = row_of(params.o);
-    const uint4* dout = row_of(params.dout_rows);
-#pragma unroll
-    for (int i = 0; i < Tile::head_dim / 32; ++i) {
-      const uint4 a = o[4 * i], b = dout[4 * i];
-      const u32 left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        sum = fmaf(Element::low(left[j]), Element::low(right[j]), sum);
-        sum = fmaf(Element::high(left[j]), Element::high(right[j]), sum);
-      }
-    }
-  }
-  return quad_sum(sum);
-}
 
 template <class Tile>
 STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u32 shared,
@@ -84,7 +58,7 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const bool exists = row + r * 8 < params.seq_len;
-      const float delta = row_delta<Tile>(params, work.batch, work.head, row + r * 8, lane);
+      const float delta = row_delta<Element, Tile::head_dim>(params, work.batch, work.head, row + r * 8, lane);
       if (exists && (lane & 3) == 0) params.delta[head_row + row + r * 8] = delta;
       const abi::RowStats stored = exists ? params.stats[head_row + row + r * 8] : kNoRow;
       stats.rows[r] = QueryStats::of(stored, delta, params.softmax_scale_log2);

@@ -48,7 +48,7 @@ struct BackwardTile {
   static constexpr int stage_gate_at = 2 * Stream::bytes;
   static constexpr int stage_bytes = stage_gate_at + StreamGate::bytes;
   // Where queries stream, their statistics do (query_stats.h).
-  static constexpr bool queries_stream = kQueries;
+  static constexpr int stats_warps = kQueries ? 2 : 0;
   static constexpr int stats_bytes = kQueries ? kTileN * 12 + 16 : 0;
 
   STRATUM_DEVICE int own_at(int place, int consumer) { return (place * consumers + consumer) * own_bytes; }
@@ -72,11 +72,11 @@ struct BackwardBarriers {
   __device__ __forceinline__ u32 sums_ready() const { return own_full(Tile::own_places, 0); }
   __device__ __forceinline__ u32 sums_read() const { return sums_ready() + 8; }
 
-  // By one thread. A stage is filled by the thread that starts its copies and, where statistics stream, by their two
+  // By one thread. A stage is filled by the thread that starts its copies and, where statistics stream, by their
   // warps, and handed back by each consumer warp; a place of own rows is handed back by one thread of its consumer.
   __device__ __forceinline__ void init() const {
     for (int stage = 0; stage < Tile::stages; ++stage) {
-      mbarrier_init(full(stage), Tile::queries_stream ? 3 : 1);
+      mbarrier_init(full(stage), 1 + Tile::stats_warps);
       mbarrier_init(empty(stage), 4 * Tile::consumers);
     }
     for (int place = 0; place < Tile::own_places; ++place) {
