@@ -52,7 +52,8 @@ class _Block:
         group = inputs.q.shape[2] // kv_heads
         hidden = _hidden(group, range(offset + start, offset + stop), self.keys, scores.device)
         self.softmax = torch.softmax(scores.masked_fill_(hidden, -math.inf), -1)
-        self.gate = torch.sigmoid_((self.qg @ self.kg.mT).mul_(self.gate_scale))
+        t = (self.qg @ self.kg.mT).mul_(self.gate_scale)
+        self.gate = torch.sigmoid_(t.masked_fill_(hidden, 0))  # it may be NaN, and 0 times NaN is no 0
 
 
 def _blocks(inputs: Inputs) -> Iterator[tuple[int, int]]:
@@ -100,7 +101,7 @@ def yardstick(inputs: Inputs, do: torch.Tensor | None = None) -> tuple[torch.Ten
     hidden = _hidden(leaves.q.shape[2] // kv_heads, range(keys - count, keys), keys, q.device)
     mask = torch.zeros(hidden.shape, device=q.device).masked_fill_(hidden, -math.inf)
     scores = (q @ k.mT).float() / math.sqrt(q.shape[-1])
-    gate = torch.sigmoid((qg @ kg.mT).float() / math.sqrt(qg.shape[-1]))
+    gate = torch.sigmoid(((qg @ kg.mT).float() / math.sqrt(qg.shape[-1])).masked_fill(hidden, 0))
     o = _unfold((torch.softmax(scores + mask, -1) * gate).to(q.dtype) @ v, count)
     if do is None:
         return o, None
@@ -108,7 +109,7 @@ def yardstick(inputs: Inputs, do: torch.Tensor | None = None) -> tuple[torch.Ten
 
 
 def _largest(values: torch.Tensor) -> torch.Tensor:
-    return values.double().abs().max()
+    return torch.where(values.isfinite(), values, 0).double().abs().max()
 
 
 def _longest(rows: torch.Tensor) -> torch.Tensor:
@@ -121,7 +122,7 @@ def forward_floor(inputs: Inputs) -> torch.Tensor:
 
 
 def gradient_floors(inputs: Inputs, do: torch.Tensor) -> Inputs:
-    """The floors of the five gradients' errors, scalars."""
+    """The floors of the five gradients' errors, scalars; infinite elements of the inputs don't count."""
     epsilon = EPSILON[inputs.q.dtype]
     unit = epsilon * _longest(do) * _longest(inputs.v)
     softmax_unit, gate_unit = unit / math.sqrt(inputs.q.shape[-1]), unit / math.sqrt(inputs.qg.shape[-1])

@@ -1,4 +1,5 @@
-"""Values that break a careless softmax: logits of 1e11, rows far below any mask sentinel, NaN beside finite batches."""
+"""Values that break a careless softmax or gate: logits of 1e11, rows far below any mask sentinel, infinite gates, NaN
+beside finite batches."""
 
 import math
 
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from .engines import HEADS, KV_HEADS, engine
 from .reference import check_training, reference_backward, reference_forward
+from .serving import Cache, random_tokens
 from .tensors import Inputs, assert_same_bits, generator, random_array, random_inputs
 from .test_training import train
 
@@ -47,6 +49,38 @@ def test_logits_near_minus_1e5(head_dim: int, gate_dim: int):
         kept = slice(1, None) if name == "q" else slice(None)  # dq[0] is ds times one constant: its terms cancel
         error, size = (ours.double() - right)[..., kept].norm(), right[..., kept].norm()
         assert error < 0.1 * size, f"gradient of {name}: relative error {(error / size).item():.3f}"
+
+
+def make_infinite(gates: torch.Tensor, first_column: int = 0) -> None:
+    """Makes an element of the first, the middle and the last token of gates [S,heads,R] infinite, in three columns."""
+    for i, token in enumerate((0, len(gates) // 2, len(gates) - 1)):
+        gates[token, :, first_column + i] = -math.inf if i % 2 else math.inf
+
+
+@pytest.mark.parametrize("name", ["qg", "kg"])
+@pytest.mark.parametrize("length", [19, 64, 65, 150])
+@pytest.mark.parametrize("head_dim, gate_dim", HEADS)
+def test_infinite_gates(head_dim: int, gate_dim: int, length: int, name: str):
+    """Behind a sequence's end are zeros, and infinity times 0 is NaN, which reaches no result."""
+    inputs = random_inputs((2, length), Q_HEADS, KV_HEADS, head_dim, gate_dim, torch.bfloat16, generator(7))
+    for gates in getattr(inputs, name):
+        make_infinite(gates)
+    do = random_array(tuple(inputs.q.shape), torch.bfloat16, generator(8))
+    o, gradients = train(engine(head_dim, gate_dim, 4), inputs, do)
+    assert o.isfinite().all()
+    check_training(f"infinite {name}, length {length}", o, gradients, inputs, do)
+
+
+@pytest.mark.parametrize("name", ["qg", "kg"])
+@pytest.mark.parametrize("head_dim, gate_dim", HEADS)
+def test_infinite_gates_in_a_cache(head_dim: int, gate_dim: int, name: str):
+    built = engine(head_dim, gate_dim, 4)
+    with Cache(built) as cache:
+        sequence = cache.create()
+        for step, (mode, count) in enumerate((("prefill", 19), ("prefill", 46), ("decode", 3))):
+            tokens = random_tokens(built, count, step)
+            make_infinite(getattr(tokens, name), 3 * step)
+            assert getattr(cache, mode)({sequence: tokens})[sequence].isfinite().all()
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])

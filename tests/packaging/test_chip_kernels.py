@@ -85,7 +85,14 @@ def test_a_copy_without_them(hopper, emulator, tmp_path):
 
 
 def results(
-    folder: Path, emulator: Path, schedule: str, stratum: tuple, length: int, wanted: tuple, first_keys: float = 1.0
+    folder: Path,
+    emulator: Path,
+    schedule: str,
+    stratum: tuple,
+    length: int,
+    wanted: tuple,
+    first_keys: float = 1.0,
+    infinite: str = "none",
 ) -> str:
     """Hashes of the results, which keep the accuracy rule. Few multiprocessors: blocks compute several tiles."""
     head_dim, gate_dim, dtype = stratum
@@ -97,7 +104,7 @@ def results(
         "STRATUM_EMULATOR_MULTIPROCESSORS": "3",
         "STRATUM_EMULATOR_SCHEDULE": schedule,
     }
-    command = [sys.executable, TRAIN_RIGHT, folder, json.dumps(config), str(length), str(first_keys), *wanted]
+    command = [sys.executable, TRAIN_RIGHT, folder, json.dumps(config), str(length), str(first_keys), infinite, *wanted]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     return done.stdout
@@ -112,6 +119,14 @@ def test_they_compute_the_same_in_every_schedule(hopper, emulator, stratum, leng
         results(hopper, emulator, schedule, stratum, length, wanted) for schedule in ("late", "random:1")
     )
     assert late == by_chance
+
+
+# Behind a sequence's end are zeros, and infinity times 0 is NaN.
+@pytest.mark.parametrize("infinite", ("qg", "kg", "k"))
+@pytest.mark.parametrize("stratum", STRATA[::2], ids=str)
+def test_infinite_inputs(hopper, emulator, stratum, infinite):
+    wanted = RESULTS if stratum[0] == 64 else RESULTS[:1]
+    results(hopper, emulator, "late", stratum, 150, wanted, infinite=infinite)
 
 
 @pytest.mark.parametrize("stratum", STRATA, ids=str)

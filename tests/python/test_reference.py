@@ -55,6 +55,21 @@ def test_gradients_are_those_of_the_forward(monkeypatch, block):
         assert (ends[0] - ends[1]) / (2 * step) == pytest.approx((gradient * direction).sum(), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "infinite, at, partner, hidden", [("qg", 1, "kg", slice(2, None)), ("kg", 5, "qg", slice(0, 5))]
+)
+def test_gates_of_hidden_keys_are_left_out(infinite, at, partner, hidden):
+    """Infinity times 0 is NaN, and so is 0 times a gate of that."""
+    x, do = random_inputs(7, 7), np.random.default_rng(6).standard_normal((7, 4, 8))
+    getattr(x, infinite)[at, :, 0] = np.inf
+    getattr(x, partner)[hidden, :, 0] = 0
+    assert np.allclose(forward(x), written_out(x), rtol=1e-12, atol=1e-14)
+    for name, gradient in zip(attention.GRADIENTS, backward(x, do)):
+        # Of column 0 the gradient is a sum of products with the infinity.
+        assert np.isfinite(gradient[..., 1:] if name == f"d{partner}" else gradient).all(), name
+    assert all(np.isfinite(floor) for floor in floors("bfloat16", x, do).values())
+
+
 def test_eager_code_rounds_to_its_dtype_and_lies_near_the_reference():
     for dtype in ("bfloat16", "float16"):
         x = Inputs(*(rounded(a, dtype) for a in random_inputs(40, 50, head_dim=64, gate_dim=32)))

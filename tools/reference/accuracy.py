@@ -71,7 +71,8 @@ def judge(name: str, result: np.ndarray, eager: np.ndarray, reference: np.ndarra
 
 
 def floors(dtype: str, x: Inputs, do: np.ndarray | None = None) -> dict[str, float]:
-    """The floor of o and, with `do`, of each gradient, for inputs of one sequence or any stack of them."""
+    """The floor of o and, with `do`, of each gradient, for inputs of one sequence or any stack of them; infinite
+    elements of q, k, qg and kg don't count."""
     if x.v.size == 0:
         return {"o": 0.0}
     unit = UNIT_ROUNDOFF[dtype]
@@ -80,9 +81,14 @@ def floors(dtype: str, x: Inputs, do: np.ndarray | None = None) -> dict[str, flo
         upstream = unit * _longest(do) * _longest(x.v)
         score, gate = upstream * x.q.shape[-1] ** -0.5, upstream * x.qg.shape[-1] ** -0.5
         result["dv"] = unit * np.abs(do).max()
-        result["dq"], result["dk"] = score * np.abs(x.k).max(), score * np.abs(x.q).max()
-        result["dqg"], result["dkg"] = gate * np.abs(x.kg).max(), gate * np.abs(x.qg).max()
+        result["dq"], result["dk"] = score * _largest(x.k), score * _largest(x.q)
+        result["dqg"], result["dkg"] = gate * _largest(x.kg), gate * _largest(x.qg)
     return {name: float(value) for name, value in result.items()}
+
+
+def _largest(values: np.ndarray) -> float:
+    """The largest magnitude of the finite values."""
+    return float(np.where(np.isfinite(values), np.abs(values), 0).max())
 
 
 def _longest(rows: np.ndarray) -> float:

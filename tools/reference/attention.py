@@ -85,6 +85,7 @@ class _Block:
         self.p = np.exp(s)
         self.p /= self.p.sum(axis=-1, keepdims=True)
         t = arithmetic.round(_times_keys(self.qg, self.kg.swapaxes(1, 2))) * self.gate_scale
+        t = np.where(hidden, arithmetic.dtype(0), t)  # which may be NaN, and 0 times NaN is no 0
         self.g = 1 / (1 + np.exp(-t))
         self.w = arithmetic.round(self.p * self.g)
 

@@ -54,12 +54,16 @@ struct KeyRows {
 // The query rows of one block: positions first_position ... of a sequence that has num_keys keys.
 struct QueryRows {
   Rows q, qg;
-  u16* o;
-  i64 o_stride;
-  abi::RowStats* stats;  // of the first row, or null
   int valid;
   int first_position;
   int num_keys;
+};
+
+// Where their results go.
+struct ResultRows {
+  u16* o;
+  i64 o_stride;
+  abi::RowStats* stats;  // of the first row, or null
 };
 
 // The copies that bring one key tile into its stage, K then Kg then V: `load_keys` starts them all, `load_keys_share`
@@ -93,23 +97,29 @@ STRATUM_DEVICE void load_keys_share(int step, int steps, u32 stage, const KeyRow
   share<key_pieces<Tile>>(step, steps, [&](int piece) { load_keys_piece<Tile>(piece, stage, rows); });
 }
 
-// Hides what the causal mask hides: column j of the tile is key first_key + j, row r sees keys up to position + r.
+// Hides what the causal mask hides: column j of the tile is key first_key + j, row r sees keys up to position + r. The
+// gate `t` too: it may be NaN, of an infinity times the zeros behind the last key, and 0 times NaN is no 0.
 template <int kColumns>
-STRATUM_DEVICE void mask_scores(float (&s)[kColumns / 8][4], int first_key, int position, int lane) {
+STRATUM_DEVICE void mask_keys(float (&s)[kColumns / 8][4], float (&t)[kColumns / 8][4], int first_key, int position,
+                              int lane) {
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = first_key + n * 8 + (lane & 3) * 2 + (i & 1);
-      if (key > position + (lane >> 2) + (i / 2) * 8) s[n][i] = -kInfinity;
+      if (key > position + (lane >> 2) + (i / 2) * 8) {
+        s[n][i] = -kInfinity;
+        t[n][i] = 0.f;
+      }
     }
   }
 }
 
 // `Keys` gives the key tiles: keys.tile(exists, first) are the rows of keys first ... first + tile_n - 1, none of them
-// valid if the tile doesn't exist.
-template <class Tile, class Keys>
-STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const Scales& scales) {
+// valid if the tile doesn't exist. `results()` gives the ResultRows, at the end, so that no registers hold them before.
+template <class Tile, class Keys, class Results>
+STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const Scales& scales,
+                           const Results& results) {
   using Element = typename Tile::Element;
   constexpr int D = Tile::head_dim, N = Tile::tile_n;
   using K = typename Tile::K;
@@ -164,7 +174,7 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
     multiply<Element, K>(s, q, stage + k_lane, [&](int step, int steps) {
       share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
     });
-    if (tile * N + N - 1 > position) mask_scores<N>(s, tile * N, position, lane);
+    if (tile * N + N - 1 > position) mask_keys<N>(s, t, tile * N, position, lane);
 
     float rescale[2];
     softmax.raise(rescale, s, scales);
@@ -195,13 +205,14 @@ STRATUM_DEVICE void attend(u32 shared, Keys keys, const QueryRows& query, const 
   const float sum[2] = {quad_sum(softmax.sum[0]), quad_sum(softmax.sum[1])};
   const float inverse[2] = {0.5f / sum[0], 0.5f / sum[1]};
   const int warp_valid = query.valid - warp * 16;
-  store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes, query.o + warp * 16 * query.o_stride,
-                              query.o_stride, warp_valid);
-  if (query.stats != nullptr && (lane & 3) == 0) {
+  const ResultRows to = results();
+  store_warp_rows<Element, D>(o, inverse, shared + warp * 16 * Tile::Q::row_bytes, to.o + warp * 16 * to.o_stride,
+                              to.o_stride, warp_valid);
+  if (to.stats != nullptr && (lane & 3) == 0) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = (lane >> 2) + r * 8;
-      if (row < warp_valid) query.stats[warp * 16 + row] = {softmax.max[r], fast_log2(sum[r])};
+      if (row < warp_valid) to.stats[warp * 16 + row] = {softmax.max[r], fast_log2(sum[r])};
     }
   }
 }

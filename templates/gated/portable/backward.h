@@ -15,7 +15,8 @@
 namespace stratum::gated {
 
 // A pair's arithmetic in stages, so that kernels can place each beside products that don't need it. A hidden pair has
-// s = -inf, which makes every result zero.
+// s = -inf and gate score 0, which make every result zero; its own gate score may be NaN, of an infinity times the
+// zeros behind the sequence's end, and 0 times NaN is no 0.
 STRATUM_DEVICE float pair_probability(float s, const abi::RowStats& row, const Scales& scales) {
   return fast_exp2(fmaf(s - row.max, scales.softmax_log2, -row.log2_sum));
 }

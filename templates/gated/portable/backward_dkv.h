@@ -54,7 +54,7 @@ STRATUM_DEVICE QueryTile query_tile(const abi::GatedBackwardParams& params, int 
 }
 
 // One piece of the copies that bring a query tile into its stage: Q, dO, Qg, and the statistics last. Rows past the end
-// read as zeros: with q, do and delta 0 they give p = 1 and contributions of exactly zero.
+// read as zeros, and their pairs are hidden.
 template <class Tile>
 STRATUM_DEVICE void load_queries_piece(int piece, u32 stage, const QueryTile& rows) {
   using QCopy = TileCopy<typename Tile::Q, Tile::threads>;
@@ -85,16 +85,16 @@ STRATUM_DEVICE void load_queries(u32 stage, const QueryTile& rows) {
   for (int piece = 0; piece < query_pieces<Tile>; ++piece) load_queries_piece<Tile>(piece, stage, rows);
 }
 
-// Hides the pairs whose query comes before their key: row r of the scores is key r, column j query query_from_key + j,
-// counted from key 0.
+// Sets to `hidden` the pairs whose query comes before their key or doesn't exist: row r of the scores is key r, column
+// j query query_from_key + j, and the last query is the one before `end`, all counted from key 0.
 template <int kColumns>
-STRATUM_DEVICE void mask_queries(float (&s)[kColumns / 8][4], int query_from_key, int lane) {
+STRATUM_DEVICE void mask_queries(float (&c)[kColumns / 8][4], float hidden, int query_from_key, int end, int lane) {
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int query = query_from_key + n * 8 + (lane & 3) * 2 + (i & 1);
-      if (query < (lane >> 2) + (i / 2) * 8) s[n][i] = -kInfinity;
+      if (query < (lane >> 2) + (i / 2) * 8 || query >= end) c[n][i] = hidden;
     }
   }
 }
@@ -173,7 +173,8 @@ STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardParams& params) {
                                 [&](int piece) { load_queries_piece<Tile>(piece, next_stage, next); });
     });
     cp_async_commit();
-    if (tile * N < warp_first + 15) mask_queries<N>(s, tile * N - warp_first, lane);
+    const bool masked = tile * N < warp_first + 15 || tile * N + N > params.seq_len;
+    if (masked) mask_queries<N>(s, -kInfinity, tile * N - warp_first, params.seq_len - warp_first, lane);
     multiply<Element, Qg>(t, a_kg, stage + qg_lane, [&](int step, int steps) {
       share<N / 8>(step, steps, [&](int n) {
         const float4 stats = load_shared_float4(stage + stats_lane + n * 64);
@@ -182,6 +183,7 @@ STRATUM_DEVICE void backward_dkv(const abi::GatedBackwardParams& params) {
         for (int i = 0; i < 4; ++i) s[n][i] = pair_probability(s[n][i], rows[i & 1], scales);
       });
     });
+    if (masked) mask_queries<N>(t, 0.f, tile * N - warp_first, params.seq_len - warp_first, lane);
     multiply<Element, Q>(dw, a_v, stage + Q::bytes + q_lane, [&](int step, int steps) {
       share<N / 8>(step, steps, [&](int n) {
         float weight[4];

@@ -2,7 +2,7 @@
 //
 //     prologue      Q, Qg, dO ──cp.async──▶ shared;  delta = rowsum(dO * O), to registers and to global
 //     all threads   cp.async key tile j+1 ──▶ stage (j+1) % 2
-//     each warp     16 rows:  S = Q K^T   T = Qg Kg^T   dW = dO V^T     operands from shared memory
+//     each warp     16 rows:  T = Qg Kg^T   S = Q K^T   dW = dO V^T     operands from shared memory
 //                             dS, dT in place, packed as A operands
 //                             dQ += dS K   dQg += dT Kg                 K, Kg read transposed
 //
@@ -126,19 +126,19 @@ STRATUM_DEVICE void backward_dq(const abi::GatedBackwardParams& params) {
       continue;
     }
 
-    // Beside the products: the next tile's copies beside S, exp2 beside T, tanh beside dW, each k-step's ds and dt
+    // Beside the products: the next tile's copies beside T, tanh beside S, exp2 beside dW, each k-step's ds and dt
     // beside the step before.
     float s[N / 8][4], t[N / 8][4], dw[N / 8][4];
-    multiply<Element, K>(s, a_q, stage + k_lane,
-                         [&](int step, int steps) { load_keys_share<Tile>(step, steps, next_stage, next); });
+    multiply<Element, Kg>(t, a_qg, stage + kg_lane,
+                          [&](int step, int steps) { load_keys_share<Tile>(step, steps, next_stage, next); });
     cp_async_commit();
-    if (tile * N + N - 1 > warp_first) mask_scores<N>(s, tile * N, warp_first, lane);
-    multiply<Element, Kg>(t, a_qg, stage + kg_lane, [&](int step, int steps) {
+    multiply<Element, K>(s, a_q, stage + k_lane, [&](int step, int steps) {
+      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
+    });
+    if (tile * N + N - 1 > warp_first) mask_keys<N>(s, t, tile * N, warp_first, lane);
+    multiply<Element, K>(dw, a_dout, stage + K::bytes + Kg::bytes + k_lane, [&](int step, int steps) {
       share<N / 2>(step, steps,
                    [&](int i) { s[i / 4][i % 4] = pair_probability(s[i / 4][i % 4], rows[i % 4 / 2], scales); });
-    });
-    multiply<Element, K>(dw, a_dout, stage + K::bytes + Kg::bytes + k_lane, [&](int step, int steps) {
-      share<N / 2>(step, steps, [&](int i) { t[i / 4][i % 4] = fast_tanh(t[i / 4][i % 4] * scales.gate_half); });
     });
 
     u32 ds[N / 16][4], dt[N / 16][4];

@@ -106,14 +106,18 @@ STRATUM_DEVICE void load_query(u32 (&fragments)[kSteps][4], const abi::Packed& a
   }
 }
 
-// Hides from two rows the keys behind their last visible ones; `key` is that of this thread's first column.
+// Hides from two rows the keys behind their last visible ones; `key` is that of this thread's first column. Their gates
+// may be NaN, of an infinity times the zeros behind the last key, and 0 times NaN is no 0.
 template <int kTiles>
-STRATUM_DEVICE void hide_keys(float (&s)[kTiles][4], i32 key, const i32 (&last_visible)[2]) {
+STRATUM_DEVICE void hide_keys(float (&s)[kTiles][4], float (&t)[kTiles][4], i32 key, const i32 (&last_visible)[2]) {
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (key + n * 8 + i % 2 > last_visible[i / 2]) s[n][i] = -kInfinity;
+      if (key + n * 8 + i % 2 > last_visible[i / 2]) {
+        s[n][i] = -kInfinity;
+        t[n][i] = 0.f;
+      }
     }
   }
 }
@@ -156,7 +160,7 @@ struct DecodeWarp {
       clear(t);
 #pragma unroll
       for (int i = 0; i < R / 16; ++i) multiply_step<Element, typename Tile::Kg>(t, qg[b][i], kg + i * 32);
-      if (hide) hide_keys(s, key + (lane & 3) * 2, last_visible[b]);
+      if (hide) hide_keys(s, t, key + (lane & 3) * 2, last_visible[b]);
       const Scales scales{params.softmax_scale_log2, params.gate_half_scale};
       softmax[b].raise(rescale, s, scales);
       u32 w[N / 16][4];

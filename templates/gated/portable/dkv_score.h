@@ -1,5 +1,5 @@
-// The scoring role of backward_dkv_split.h: S, T and dW of 32 keys and half a tile's queries a warp, handed over as W, dS
-// and dT.
+// The scoring role of backward_dkv_split.h: S, T and dW of 32 keys and half a tile's queries a warp, handed over as W,
+// dS and dT.
 #pragma once
 
 #include "device/named_barrier.h"
@@ -51,9 +51,11 @@ STRATUM_DEVICE void score_queries(const abi::GatedBackwardParams& params, const 
     float s[2][H / 8][4], t[2][H / 8][4], dw[2][H / 8][4];
     multiply_pair<Element, Q>(s, a_k, stage + q_lane);
     const int query_from_key = tile * N + my_query - (work.first + my_key);  // of the first of each
-    if (query_from_key < 31) {
-      mask_queries<H>(s[0], query_from_key, lane);
-      mask_queries<H>(s[1], query_from_key - 16, lane);
+    const int end = params.seq_len - (work.first + my_key);
+    const bool masked = query_from_key < 31 || query_from_key + H > end;
+    if (masked) {
+      mask_queries<H>(s[0], -kInfinity, query_from_key, end, lane);
+      mask_queries<H>(s[1], -kInfinity, query_from_key - 16, end - 16, lane);
     }
     multiply_pair<Element, Qg>(t, a_kg, stage + qg_lane, [&](int k, int steps) {
       share<H / 8>(k, steps, [&](int n) {
@@ -63,6 +65,10 @@ STRATUM_DEVICE void score_queries(const abi::GatedBackwardParams& params, const 
         for (int i = 0; i < 8; ++i) s[i / 4][n][i % 4] = pair_probability(s[i / 4][n][i % 4], rows[i & 1], scales);
       });
     });
+    if (masked) {
+      mask_queries<H>(t[0], 0.f, query_from_key, end, lane);
+      mask_queries<H>(t[1], 0.f, query_from_key - 16, end - 16, lane);
+    }
     wait_free(kW);
     u32 w[2][H / 16][4];
     multiply_pair<Element, Q>(dw, a_v, stage + q_bytes + q_lane, [&](int k, int steps) {

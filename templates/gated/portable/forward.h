@@ -20,18 +20,19 @@ STRATUM_DEVICE void forward(const abi::GatedForwardParams& params) {
 
   const DenseKeys keys{dense_rows(params.k, batch, kv_head, 0), dense_rows(params.v, batch, kv_head, 0),
                        dense_rows(params.kg, batch, kv_head, 0), params.seq_len};
-  const Rows o = dense_rows(params.o, batch, head, first);
   const QueryRows query{
       .q = dense_rows(params.q, batch, head, first),
       .qg = dense_rows(params.qg, batch, head, first),
-      .o = const_cast<u16*>(o.data),
-      .o_stride = o.stride,
-      .stats = params.stats + (static_cast<i64>(batch) * params.q_heads + head) * params.seq_len + first,
       .valid = min(Tile::tile_m, params.seq_len - first),
       .first_position = first,
       .num_keys = params.seq_len,
   };
-  attend<Tile>(shared_address(shared_memory), keys, query, {params.softmax_scale_log2, params.gate_half_scale});
+  const Scales scales{params.softmax_scale_log2, params.gate_half_scale};
+  attend<Tile>(shared_address(shared_memory), keys, query, scales, [&] {
+    const Rows o = dense_rows(params.o, batch, head, first);
+    const i64 row = (static_cast<i64>(batch) * params.q_heads + head) * params.seq_len + first;
+    return ResultRows{const_cast<u16*>(o.data), o.stride, params.stats + row};
+  });
 }
 
 }  // namespace stratum::gated

@@ -54,18 +54,18 @@ STRATUM_DEVICE void prefill(const abi::GatedPrefillParams& params) {
   const i64 token = static_cast<i64>(sequence.first_token) + first;
 
   const PagedKeys<Tile> keys(params, item.sequence, kv_head, sequence.cached + sequence.num_tokens);
-  const Rows o = packed_rows(params.o, token, head);
   const QueryRows query{
       .q = packed_rows(params.q, token, head),
       .qg = packed_rows(params.qg, token, head),
-      .o = const_cast<u16*>(o.data),
-      .o_stride = o.stride,
-      .stats = nullptr,
       .valid = min(Tile::tile_m, sequence.num_tokens - first),
       .first_position = sequence.cached + first,
       .num_keys = sequence.cached + sequence.num_tokens,
   };
-  attend<Tile>(shared_address(shared_memory), keys, query, {params.softmax_scale_log2, params.gate_half_scale});
+  const Scales scales{params.softmax_scale_log2, params.gate_half_scale};
+  attend<Tile>(shared_address(shared_memory), keys, query, scales, [&] {
+    const Rows o = packed_rows(params.o, token, head);
+    return ResultRows{const_cast<u16*>(o.data), o.stride, nullptr};
+  });
 }
 
 }  // namespace stratum::gated

@@ -71,7 +71,7 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       hold(dkg);
       release(previous);
     };
-    const auto step_of = [&]<bool kFirst>(int first_query) {
+    const auto step_of = [&]<bool kFirst>(int first_query, bool is_last_tile) {
       float s[N / 2], t[N / 2], dw[N / 2];
       u32 w[N / 16][4];
       products.forget();
@@ -99,6 +99,9 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
       if (first_query < consumer * 64 + 63) {
         const int thread = thread_anew();
         mask_queries(s, first_query + (thread & 3) * 2, consumer * 64 + (thread >> 5 & 3) * 16 + (thread >> 2 & 7));
+      }
+      if (is_last_tile && params.seq_len % N != 0) {
+        mask_missing_queries(s, t, params.seq_len % N - (thread_anew() & 3) * 2);
       }
       if (stats.place.far_out()) {
 #pragma unroll
@@ -137,6 +140,9 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     const int low = Tile::tile_m % N == 0 ? 0 : work.low - work.first;
     QueryStep<Tile> query(low, work.span, 0, rank);
     int steps = work.steps;
+    const auto step_here = [&]<bool kFirst> {
+      step_of.template operator()<kFirst>(query.first, query.first + N == low + work.span);
+    };
     const auto sees = [&] { return query.first + N - 1 >= consumer * 64; };
     const auto advance = [&] {
       ring.advance();
@@ -145,12 +151,12 @@ STRATUM_DEVICE void consume_queries(const abi::GatedBackwardSm90aParams& params,
     };
     for (; steps > 0 && !sees(); advance()) skip();
     if (steps > 0) {
-      step_of.template operator()<true>(query.first);
+      step_here.template operator()<true>();
       advance();
 #pragma unroll 1
       for (; steps > 0; advance()) {
         if (sees()) {
-          step_of.template operator()<false>(query.first);
+          step_here.template operator()<false>();
         } else {
           skip();
         }

@@ -111,7 +111,10 @@ STRATUM_DEVICE void consume_keys(const abi::GatedBackwardSm90aParams& params, u3
       hold(s);
       hold(t);
 
-      if (step * N + N - 1 > first) mask_scores(s, step * N + (lane & 3) * 2, row);
+      if (step * N + N - 1 > first) {
+        mask_scores(s, step * N + (lane & 3) * 2, row);
+        if (step * N + N > params.seq_len) mask_gate_scores(t, step * N + (lane & 3) * 2, row);
+      }
       if (far_out) {
 #pragma unroll
         for (int i = 0; i < N / 2; ++i) s[i] -= stats.rows[i / 2 % 2].reduce;

@@ -33,4 +33,17 @@ STRATUM_DEVICE void mask_queries(float (&s)[kCount], int first_query, int row) {
   }
 }
 
+// Hides the queries behind a sequence's end, which are zeros: infinity times 0 is NaN, and so is 0 times a gate of
+// that. Element 0 is the first of `existing` queries.
+template <int kCount>
+STRATUM_DEVICE void mask_missing_queries(float (&s)[kCount], float (&half_t)[kCount], int existing) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (i / 4 * 8 + i % 2 >= existing) {
+      s[i] = -kInfinity;
+      half_t[i] = 0.f;
+    }
+  }
+}
+
 }  // namespace stratum::gated::sm90a

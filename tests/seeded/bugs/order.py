@@ -71,8 +71,8 @@ ORDER = (
         edits=(
             Edit(
                 DKV,
-                "    cp_async_commit();\n    if (tile * N < warp_first + 15)",
-                "    if (tile * N < warp_first + 15)",
+                "    cp_async_commit();\n    const bool masked",
+                "    const bool masked",
             ),
         ),
         scenario="training",

@@ -95,7 +95,7 @@ VALUES = (
     Bug(
         name="a statistic is not stored for the backward",
         operation="forward",
-        edits=(Edit(ATTEND, "if (row < warp_valid) query.stats", "if (row + 1 < warp_valid) query.stats"),),
+        edits=(Edit(ATTEND, "if (row < warp_valid) to.stats", "if (row + 1 < warp_valid) to.stats"),),
         scenario="training",
         check="output",
         at="",
@@ -160,11 +160,7 @@ VALUES = (
         edits=(
             Edit("abi/gated.h", "  Dense o;\n  RowStats* stats;  // [batch, q_heads, seq_len]\n", "  Dense o;\n"),
             Edit("abi/gated.h", "sizeof(GatedForwardParams) == 224", "sizeof(GatedForwardParams) == 216"),
-            Edit(
-                "gated/portable/forward.h",
-                "params.stats + (static_cast<i64>(batch) * params.q_heads + head) * params.seq_len + first",
-                "nullptr",
-            ),
+            Edit("gated/portable/forward.h", "params.stats + row", "nullptr"),
         ),
         scenario="training",
         check="parameters",

@@ -19,12 +19,14 @@ class Training(Scenario):
     """
 
     CONFIG = _TRAINING
+    GATED = (75,)  # lengths of sequences with infinite gates
     ENDS = (1, 9, 19, 27, 37, 45, 55, 63)  # among each 8 of 64 rows, each 2 of 16
     BATCHES = ((3, 21), (1, 64), (1, 147), *((1, end) for end in ENDS), *((1, 64 + end) for end in ENDS[1::2]))
 
     def prepare(self) -> None:
         self.batches = [self.inputs(*each) for each in self.BATCHES]
-        self.batches.append(tuple(self.upload(each) for each in self.infinite()))
+        special = [self.infinite(), *map(self.infinite_gates, self.GATED)]
+        self.batches += [tuple(self.upload(each) for each in inputs) for inputs in special]
 
     def infinite(self) -> tuple[np.ndarray, ...]:
         """`values` of a sequence with infinities: whoever takes a tile in that it should leave out gets NaNs.
@@ -38,6 +40,22 @@ class Training(Scenario):
         for key, column in ((31, 1), (63, 0)):
             k[:, key, :, column] = np.inf
             q[:, key:, :, column] = -1
+        return q, k, v, qg, kg
+
+    def infinite_gates(self, length: int) -> tuple[np.ndarray, ...]:
+        """`values` of a sequence with hidden pairs that are NaN: whoever doesn't hide all of a pair gets it.
+
+        Of every 8 keys two have infinite gates, times 0 for the queries that don't see them, and one is infinite
+        itself: each query has a score of -inf with it. Behind the sequence's end all of them are times 0.
+        """
+        q, k, v, qg, kg = self.values(1, length)
+        for key in range(length):
+            if key % 8 in (2, 3):
+                column = key // 8 * 2 + key % 2
+                kg[:, key, :, column] = np.inf
+                qg[:, :key, :, column] = 0
+        q[..., 0] = 1
+        k[:, 5::8, :, 0] = -np.inf
         return q, k, v, qg, kg
 
 
@@ -59,7 +77,12 @@ class Forward(Training):
 
 
 class Backward(Training):
-    """Looks at the gradients; the forward is done before."""
+    """Looks at the gradients; the forward is done before.
+
+    Queries behind a sequence's end count: it ends among each 8 of 32, behind an even and an odd number of queries.
+    """
+
+    GATED = (33, 34, 41, 42, 51, 52, 59, 60, 75)
 
     def prepare(self) -> None:
         super().prepare()
