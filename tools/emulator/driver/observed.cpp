@@ -128,14 +128,15 @@ MemoryMap memory_of(State& s, ObservedCall* call) {
       if (array.bytes() > 0) map.add_array(array.region());
   }
   for (const auto& [first, allocation] : s.memory.allocations) {
-    if (allocation.kind == Allocation::Kind::Pinned) continue;
+    // Kernels may read page-locked memory too; who wrote what there, the host knows alone.
+    const bool pinned = allocation.kind == Allocation::Kind::Pinned;
     map.add_allocation({.name = allocation.name.empty() ? describe(allocation) : allocation.name,
                         .first = first,
                         .bytes = allocation.bytes,
                         .axes = {},
-                        .writable = true,
+                        .writable = !pinned,
                         .freed = !allocation.live,
-                        .state = allocation.live ? s.shadows.of(first, allocation.bytes) : nullptr});
+                        .state = allocation.live && !pinned ? s.shadows.of(first, allocation.bytes) : nullptr});
   }
   map.prepare();
   return map;

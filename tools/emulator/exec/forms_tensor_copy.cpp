@@ -28,7 +28,7 @@ TensorCopy copy_of(const Warp& warp, const Step& step, int operand, int which, u
   return copy;
 }
 
-// Operands: [to], [map, {coordinates}], [mbarrier].
+// Operands: [to], [map, {coordinates}], [mbarrier]; a cache policy after them changes nothing.
 template <int kRank>
 void load(Warp& warp, const Step& step, uint32_t lanes) {
   for_each_lane(lanes, [&](uint32_t lane) {
@@ -62,16 +62,24 @@ void parameter_address(Warp& warp, const Step& step, uint32_t lanes) {
   for_each_lane(lanes, [&](uint32_t lane) { to[lane] = from[lane] + reinterpret_cast<uint64_t>(warp.parameters); });
 }
 
+// There is no cache, so all policies are alike; the driver's bits of them are not known.
+void policy(Warp& warp, const Step& step, uint32_t lanes) {
+  uint64_t* to = reinterpret_cast<uint64_t*>(warp.registers + step.row[0]);
+  for_each_lane(lanes, [&](uint32_t lane) { to[lane] = 0; });
+}
+
 // There is no cache; the address must be right.
 void prefetch(Warp& warp, const Step& step, uint32_t lanes) {
   for_each_lane(lanes, [&](uint32_t lane) { find_tensor_map(warp, address(warp, step, 0, 0, lane), kAnyRank); });
 }
 
-#define RANK(rank, dimensions)                                                                                 \
-  {"cp.async.bulk.tensor." dimensions ".shared::cluster.global.mbarrier::complete_tx::bytes", "=S" #rank "TS", \
-   load<rank>},                                                                                                \
-  {                                                                                                            \
-    "cp.async.bulk.tensor." dimensions ".global.shared::cta.bulk_group", "=" #rank "TS", store<rank>           \
+#define RANK(rank, dimensions)                                                                                   \
+  {"cp.async.bulk.tensor." dimensions ".shared::cluster.global.mbarrier::complete_tx::bytes", "=S" #rank "TS",   \
+   load<rank>},                                                                                                  \
+      {"cp.async.bulk.tensor." dimensions ".shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint", \
+       "=S" #rank "TSq", load<rank>},                                                                            \
+  {                                                                                                              \
+    "cp.async.bulk.tensor." dimensions ".global.shared::cta.bulk_group", "=" #rank "TS", store<rank>             \
   }
 
 const Form kForms[] = {
@@ -84,6 +92,7 @@ const Form kForms[] = {
     {"cp.async.bulk.wait_group", "=i", wait<false>},
     {"cp.async.bulk.wait_group.read", "=i", wait<true>},
     {"cvta.param.u64", "q=q", parameter_address},
+    {"createpolicy.fractional.L2::evict_first.b64", "q=", policy},
     {"prefetch.tensormap", "=G", prefetch},
 };
 
