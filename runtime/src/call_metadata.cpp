@@ -6,19 +6,20 @@
 namespace stratum {
 namespace {
 
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kAlignment = 64;
 
 struct Layout {
-  int64_t items_at, copies_at, table_at, bytes;
+  int64_t items_at, splits_at, copies_at, table_at, bytes;
 };
 
-Layout lay_out(int64_t sequences, int64_t items, int64_t copies, int64_t table_stride) {
+Layout lay_out(int64_t sequences, int64_t items, int64_t splits, int64_t copies, int64_t table_entries) {
   const auto align = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
   Layout layout;
   layout.items_at = align(sequences * int64_t{sizeof(abi::SequenceSlice)});
-  layout.copies_at = layout.items_at + align(items * int64_t{sizeof(abi::WorkItem)});
+  layout.splits_at = layout.items_at + align(items * int64_t{sizeof(abi::WorkItem)});
+  layout.copies_at = layout.splits_at + align(splits * int64_t{sizeof(abi::DecodeSplit)});
   layout.table_at = layout.copies_at + align(copies * int64_t{sizeof(abi::PageCopy)});
-  layout.bytes = layout.table_at + align(sequences * table_stride * int64_t{sizeof(int32_t)});
+  layout.bytes = layout.table_at + align(table_entries * int64_t{sizeof(int32_t)});
   return layout;
 }
 
@@ -30,30 +31,33 @@ void copy_part(std::byte* target, std::span<const T> part) {
 }  // namespace
 
 int64_t CallMetadata::bound(const CallBounds& bounds) {
-  return lay_out(bounds.sequences, bounds.items, bounds.sequences, bounds.table_stride).bytes;
+  return lay_out(bounds.sequences, bounds.items, bounds.splits, bounds.sequences,
+                 bounds.sequences * bounds.table_stride)
+      .bytes;
 }
 
-CallMetadata::CallMetadata(std::span<const abi::SequenceSlice> slices, std::span<const abi::WorkItem> items,
-                           std::span<const abi::PageCopy> copies, std::span<const Sequence* const> sequences)
-    : slice_data_(slices), item_data_(items), copy_data_(copies), sequences_(sequences) {
+CallMetadata::CallMetadata(const Parts& parts) : parts_(parts) {
+  const auto count = [](const auto& part) { return static_cast<int64_t>(part.size()); };
   size_t longest = 0;
-  for (const Sequence* sequence : sequences) longest = std::max(longest, sequence->pages.size());
+  for (const Sequence* sequence : parts.sequences) longest = std::max(longest, sequence->pages.size());
   table_stride_ = static_cast<int32_t>(longest);
-  const Layout layout = lay_out(static_cast<int64_t>(slices.size()), static_cast<int64_t>(items.size()),
-                                static_cast<int64_t>(copies.size()), table_stride_);
+  const Layout layout = lay_out(count(parts.slices), count(parts.items), count(parts.splits), count(parts.copies),
+                                count(parts.sequences) * table_stride_);
   items_at_ = layout.items_at;
+  splits_at_ = layout.splits_at;
   copies_at_ = layout.copies_at;
   table_at_ = layout.table_at;
   bytes_ = layout.bytes;
 }
 
 void CallMetadata::write(std::byte* target) const {
-  copy_part(target + slices(), slice_data_);
-  copy_part(target + items(), item_data_);
-  copy_part(target + copies(), copy_data_);
+  copy_part(target + slices(), parts_.slices);
+  copy_part(target + items(), parts_.items);
+  copy_part(target + splits(), parts_.splits);
+  copy_part(target + copies(), parts_.copies);
   std::byte* row = target + block_table();
   const size_t row_bytes = static_cast<size_t>(table_stride_) * sizeof(int32_t);
-  for (const Sequence* sequence : sequences_) {
+  for (const Sequence* sequence : parts_.sequences) {
     const size_t used = sequence->pages.size() * sizeof(int32_t);
     std::memcpy(row, sequence->pages.data(), used);
     std::memset(row + used, 0, row_bytes - used);

@@ -1,8 +1,9 @@
 // The host data of one serving call, packed so that a single copy takes it to the device:
 //
-//     SequenceSlice[sequences] | WorkItem[items] | PageCopy[copies] | i32 block_table[sequences][table_stride]
+//     SequenceSlice[sequences] | WorkItem[items] | DecodeSplit[splits] | PageCopy[copies]
+//     | i32 block_table[sequences][table_stride]
 //
-// each part at a multiple of 16 bytes.
+// each part at a multiple of 64 bytes. Splits carry their pages: a call with them has no items and no block table.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "abi/gated.h"
+#include "abi/gated_decode_sm90a.h"
 #include "sequences.h"
 #include "serving_sizes.h"
 
@@ -20,9 +22,16 @@ class CallMetadata {
   // The most bytes a call within `bounds` takes.
   static int64_t bound(const CallBounds& bounds);
 
+  struct Parts {
+    std::span<const abi::SequenceSlice> slices;
+    std::span<const abi::WorkItem> items;
+    std::span<const abi::DecodeSplit> splits;
+    std::span<const abi::PageCopy> copies;
+    std::span<const Sequence* const> sequences;  // of the block table
+  };
+
   // Lays out a call.
-  CallMetadata(std::span<const abi::SequenceSlice> slices, std::span<const abi::WorkItem> items,
-               std::span<const abi::PageCopy> copies, std::span<const Sequence* const> sequences);
+  explicit CallMetadata(const Parts& parts);
 
   int64_t bytes() const { return bytes_; }
   int32_t table_stride() const { return table_stride_; }
@@ -30,6 +39,7 @@ class CallMetadata {
   // Offsets of the parts.
   int64_t slices() const { return 0; }
   int64_t items() const { return items_at_; }
+  int64_t splits() const { return splits_at_; }
   int64_t copies() const { return copies_at_; }
   int64_t block_table() const { return table_at_; }
 
@@ -37,12 +47,9 @@ class CallMetadata {
   void write(std::byte* target) const;
 
  private:
-  std::span<const abi::SequenceSlice> slice_data_;
-  std::span<const abi::WorkItem> item_data_;
-  std::span<const abi::PageCopy> copy_data_;
-  std::span<const Sequence* const> sequences_;
+  Parts parts_;
   int32_t table_stride_ = 0;
-  int64_t items_at_ = 0, copies_at_ = 0, table_at_ = 0, bytes_ = 0;
+  int64_t items_at_ = 0, splits_at_ = 0, copies_at_ = 0, table_at_ = 0, bytes_ = 0;
 };
 
 }  // namespace stratum

@@ -85,6 +85,7 @@ Driver::Driver(void* library)
       function_load(library, "cuFuncLoad"),
       function_set_attribute(library, "cuFuncSetAttribute"),
       launch_kernel(library, "cuLaunchKernel"),
+      launch_cooperative_kernel(library, "cuLaunchCooperativeKernel"),
       tensor_map_encode_tiled(library, "cuTensorMapEncodeTiled"),
       event_create(library, "cuEventCreate"),
       event_destroy(library, "cuEventDestroy_v2"),

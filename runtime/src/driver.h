@@ -34,7 +34,7 @@ inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr int kTensorMapUint16 = 1;
 inline constexpr int kTensorMapNoInterleave = 0;
 inline constexpr int kTensorMapSwizzle64 = 2, kTensorMapSwizzle128 = 3;  // bytes
-inline constexpr int kTensorMapPromote256 = 3;                           // bytes that a miss brings into the L2 cache
+inline constexpr int kTensorMapPromote128 = 2, kTensorMapPromote256 = 3;  // bytes that a miss brings into the L2 cache
 inline constexpr int kTensorMapFillZeros = 0;
 
 // Throws Error (DRIVER_ERROR) with the call, the error's name and text, and the kernel if there is one.
@@ -106,6 +106,8 @@ struct Driver {
   Call<Function, int, int> function_set_attribute;
   Call<Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**>
       launch_kernel;
+  Call<Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**>
+      launch_cooperative_kernel;
   // Every driver that has cuFuncLoad has this, whatever its GPU.
   Call<void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
        int>

@@ -17,6 +17,10 @@ auto reading_pack(F function) {
   }
 }
 
+void check_launched(const char* symbol, cuda::Result result, const LoadedKernel& kernel) {
+  if (result != cuda::kSuccess) cuda::throw_driver_error(symbol, result, kernel.row.name);
+}
+
 }  // namespace
 
 void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const void* params) {
@@ -32,7 +36,16 @@ void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const vo
       call.attempt(kernel.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1,
                    static_cast<unsigned>(kernel.row.block), 1, 1, static_cast<unsigned>(kernel.row.shared_bytes),
                    stream, pointers, nullptr);
-  if (result != cuda::kSuccess) cuda::throw_driver_error(call.symbol(), result, kernel.row.name);
+  check_launched(call.symbol(), result, kernel);
+}
+
+void launch_together(const LoadedKernel& kernel, uint64_t blocks, cuda::Stream stream, const void* params) {
+  void* pointers[] = {const_cast<void*>(params)};
+  const auto& call = cuda::driver().launch_cooperative_kernel;
+  const cuda::Result result =
+      call.attempt(kernel.function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(kernel.row.block), 1, 1,
+                   static_cast<unsigned>(kernel.row.shared_bytes), stream, pointers);
+  check_launched(call.symbol(), result, kernel);
 }
 
 Kernels::Kernels(const Config& config, const Manifest& manifest, const std::filesystem::path& pack,
@@ -51,7 +64,7 @@ Kernels::Kernels(const Config& config, const Manifest& manifest, const std::file
       if (!is_training(operation) && !row->when.holds(config.max_seq_len, config.max_sequences)) continue;
       candidates.push_back(
           {.row = *row, .tile = tile, .image = reading_pack([&] { return read_pack_file(pack, row->cubin); })});
-      complete = !tile.has_tensor_maps() && (!is_training(operation) || row->when.always());
+      complete = !is_training(operation) || (!tile.has_tensor_maps() && row->when.always());
       if (complete) break;
     }
     if (!complete && !is_optional(operation)) {

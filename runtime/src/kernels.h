@@ -34,6 +34,9 @@ void launch(const LoadedKernel& kernel, Grid grid, cuda::Stream stream, const Pa
   launch(kernel, grid, stream, static_cast<const void*>(&params));
 }
 
+// The same for a kernel whose blocks wait for each other: all of the grid's run at once, or the launch fails.
+void launch_together(const LoadedKernel& kernel, uint64_t blocks, cuda::Stream stream, const void* params);
+
 // The most blocks along a grid's axes.
 inline constexpr int64_t kMaxGridX = 2147483647;
 inline constexpr int64_t kMaxGridY = 65535;

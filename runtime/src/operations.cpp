@@ -1,6 +1,7 @@
 #include "operations.h"
 
 #include "abi/gated.h"
+#include "abi/gated_decode_sm90a.h"
 #include "abi/gated_sm90a.h"
 #include "error.h"
 #include "tensor_map.h"
@@ -20,10 +21,11 @@ struct OperationFacts {
   std::string_view name;
   const char* rows_field;              // the tile's field that the grid depends on, or null
   ParamsStruct params;                 // none of those whose kernels all take tensor maps
-  ParamsStruct params_with_maps = {};  // none of the serving operations
+  ParamsStruct params_with_maps = {};  // of training and decode
 };
 
 constexpr ParamsStruct kForwardWithMaps{"GatedForwardSm90aParams", sizeof(abi::GatedForwardSm90aParams)};
+constexpr ParamsStruct kDecodeWithMaps{"GatedDecodeSm90aParams", sizeof(abi::GatedDecodeSm90aParams)};
 constexpr ParamsStruct kBackward{"GatedBackwardParams", sizeof(abi::GatedBackwardParams)};
 constexpr ParamsStruct kBackwardWithMaps{"GatedBackwardSm90aParams", sizeof(abi::GatedBackwardSm90aParams)};
 
@@ -38,7 +40,7 @@ constexpr std::array<OperationFacts, kOperations> kFacts = {{
     {"append", "tokens", {"GatedAppendParams", sizeof(abi::GatedAppendParams)}},
     {"page_copy", nullptr, {"GatedPageCopyParams", sizeof(abi::GatedPageCopyParams)}},
     {"prefill", "tile_m", {"GatedPrefillParams", sizeof(abi::GatedPrefillParams)}},
-    {"decode", "tile_m", {"GatedDecodeParams", sizeof(abi::GatedDecodeParams)}},
+    {"decode", "tile_m", {"GatedDecodeParams", sizeof(abi::GatedDecodeParams)}, kDecodeWithMaps},
     {"decode_merge", nullptr, {"GatedDecodeMergeParams", sizeof(abi::GatedDecodeMergeParams)}},
 }};
 
@@ -95,9 +97,10 @@ KernelTile kernel_tile(Operation operation, const ManifestKernel& row) {
   const OperationFacts& expected = facts(operation);
   const bool has_maps = takes_tensor_maps(expected, row);
   KernelTile tile;
-  if (expected.rows_field != nullptr) tile.rows = tile_field(row, expected.rows_field, INT32_MAX);
+  const bool fused_decode = has_maps && operation == Operation::kDecode;  // it knows its rows itself
+  if (expected.rows_field != nullptr && !fused_decode) tile.rows = tile_field(row, expected.rows_field, INT32_MAX);
   if (has_maps) {
-    tile.box_rows = tile_field(row, "tile_n", kMaxBoxRows);
+    if (!fused_decode) tile.box_rows = tile_field(row, "tile_n", kMaxBoxRows);
     tile.blocks_per_sm = row.tile.contains("blocks_per_sm") ? tile_field(row, "blocks_per_sm", INT16_MAX) : 1;
   }
   return tile;

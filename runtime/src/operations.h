@@ -42,13 +42,13 @@ std::vector<Operation> operations_of(const Config& config);
 struct KernelTile {
   int32_t rows = 0;  // query or key rows (tile_m), or tokens (append), that a block covers; else 0
   // Of a kernel whose parameters have tensor maps, else 0.
-  int32_t box_rows = 0;       // rows of a box on the streamed side (tile_n)
+  int32_t box_rows = 0;       // of training: rows of a box on the streamed side (tile_n)
   int32_t blocks_per_sm = 0;  // blocks of its persistent grid on a multiprocessor; 1 where the tile doesn't say
 
-  bool has_tensor_maps() const { return box_rows != 0; }
+  bool has_tensor_maps() const { return blocks_per_sm != 0; }
 };
 
-// The tile of a kernel for the operation. A training operation has a second parameter struct, with tensor maps; which
+// The tile of a kernel for the operation. Training and decode have a second parameter struct, with tensor maps; which
 // of the two a kernel takes, its row says. Throws Error (PACK_ERROR) if the row has another struct than this library
 // passes, or no such tile.
 KernelTile kernel_tile(Operation operation, const ManifestKernel& row);

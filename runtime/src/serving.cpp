@@ -20,10 +20,15 @@ constexpr int32_t kWarpThreads = 32;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-ServingSizes sizes_of(const Config& config, const Kernels& kernels) {
-  const bool splits_decode = config.decode && !config.batch_invariant;
+DecodeKind decode_kind(const Config& config, const Kernels& kernels) {
+  if (!config.decode || config.batch_invariant) return DecodeKind::kNone;
+  return kernels.serving(Operation::kDecode).tile.has_tensor_maps() ? DecodeKind::kFused : DecodeKind::kSplit;
+}
+
+ServingSizes sizes_of(const Config& config, const Kernels& kernels, DecodeKind decode) {
   const bool tiles = config.prefill || config.batch_invariant;
-  return size_serving(config, tiles ? kernels.serving(Operation::kPrefill).tile.rows : 0, splits_decode);
+  const int32_t tile_m = tiles ? kernels.serving(Operation::kPrefill).tile.rows : 0;
+  return size_serving(config, tile_m, decode);
 }
 
 }  // namespace
@@ -38,8 +43,9 @@ struct Serving::Call {
   std::vector<const Sequence*> sequences;
   int32_t num_tokens = 0;
   std::vector<abi::WorkItem> items;
-  std::vector<Wave> waves;  // of decode
-  int32_t rows_stride = 0;  // of decode
+  std::vector<abi::DecodeSplit> splits;  // of the fused decode, which has no items
+  std::vector<Wave> waves;               // of decode
+  int32_t rows_stride = 0;               // of decode
 };
 
 Serving::Serving(const Config& config, const Kernels& kernels, MemoryAccount& account, bool host_memory, bool poison)
@@ -47,7 +53,8 @@ Serving::Serving(const Config& config, const Kernels& kernels, MemoryAccount& ac
       kernels_(kernels),
       check_(config, host_memory),
       scales_(config),
-      sizes_(sizes_of(config, kernels)),
+      decode_(decode_kind(config, kernels)),
+      sizes_(sizes_of(config, kernels, decode_)),
       sequences_(static_cast<int32_t>(sizes_.pages), config.max_sequences, config.max_seq_len),
       cache_(account, sizes_.cache_bytes),
       partials_(account, sizes_.partial_bytes),
@@ -56,6 +63,11 @@ Serving::Serving(const Config& config, const Kernels& kernels, MemoryAccount& ac
   observer::name(cache_.data(), "the cache");
   observer::name(partials_.data(), "the partials");
   observer::name(metadata_.data(), "the metadata");
+  if (decode_ == DecodeKind::kFused) {
+    static_assert(abi::kPartialMark == 0xffffffffu);
+    driver().memory_set_async(partials_.data(), 0xFF, static_cast<size_t>(partials_.bytes()), nullptr);
+    driver().stream_synchronize(nullptr);
+  }
   if (!poison) return;
   for (const DeviceBuffer* buffer : {&cache_, &partials_, &metadata_}) {
     if (buffer->bytes() > 0) {
@@ -143,8 +155,14 @@ int32_t Serving::check_arrays(std::span<const int64_t> lengths, const ServingArr
 
 void Serving::list_work(Attention attention, Call& call) const {
   if (attention == Attention::kDecode) {
-    DecodeWork work = decode_work(call.slices, config_.group(), config_.kv_heads, sizes_.partial_slots);
-    call.items = std::move(work.items);
+    const bool fused = decode_ == DecodeKind::kFused;
+    DecodeWork work = decode_work(call.slices, config_.group(), config_.kv_heads, sizes_.partial_slots,
+                                  fused ? abi::kDecodeWaveSequences : INT32_MAX);
+    if (fused) {
+      call.splits = list_splits(work, call.slices, call.sequences);
+    } else {
+      call.items = std::move(work.items);
+    }
     call.waves = std::move(work.waves);
     call.rows_stride = work.rows_stride;
     return;
@@ -157,7 +175,12 @@ void Serving::list_work(Attention attention, Call& call) const {
 }
 
 void Serving::queue(Attention attention, const Call& call, cuda::Stream stream) {
-  const CallMetadata metadata(call.slices, call.items, call.copies, call.sequences);
+  const bool fused = !call.splits.empty();
+  const CallMetadata metadata({.slices = call.slices,
+                               .items = call.items,
+                               .splits = call.splits,
+                               .copies = call.copies,
+                               .sequences = fused ? std::span<const Sequence* const>() : call.sequences});
   std::byte* slot = staging_.acquire();
   metadata.write(slot);
   unsigned long long stream_id = 0;
@@ -168,11 +191,15 @@ void Serving::queue(Attention attention, const Call& call, cuda::Stream stream) 
   try {
     observer::forget_free_pages(cache_.data(), sizes_.page_bytes, sequences_.pool(), stream);
     observer::forget(metadata_.data(), metadata_.bytes(), stream);
-    driver().copy_to_device_async(metadata_.data(), slot, static_cast<size_t>(metadata.bytes()), stream);
+    if (!fused || !call.copies.empty()) {
+      driver().copy_to_device_async(metadata_.data(), slot, static_cast<size_t>(metadata.bytes()), stream);
+    }
     if (!call.copies.empty()) launch_page_copy(call, metadata, stream);
-    launch_append(call, metadata, stream);
+    if (!fused) launch_append(call, metadata, stream);
     if (attention == Attention::kPrefill) {
       launch_prefill(call, metadata, stream);
+    } else if (fused) {
+      launch_fused_decode(call, metadata, slot, stream);
     } else {
       launch_decode(call, metadata, stream);
     }
@@ -280,6 +307,54 @@ void Serving::launch_decode(const Call& call, const CallMetadata& metadata, cuda
     };
     const int64_t rows = int64_t{wave.num_tokens} * config_.q_heads;
     launch(merge, {.x = static_cast<uint64_t>(ceil_div(rows, merge.row.block / kWarpThreads))}, stream, merge_params);
+  }
+}
+
+void Serving::launch_fused_decode(const Call& call, const CallMetadata& metadata, const std::byte* slot,
+                                  cuda::Stream stream) const {
+  const LoadedKernel& kernel = kernels_.serving(Operation::kDecode);
+  const int64_t most_blocks = int64_t{kernels_.multiprocessors()} * kernel.tile.blocks_per_sm;
+  const CacheMaps maps = cache_maps(config_, cache_.data(), sizes_.pages * config_.kv_heads);
+  for (const Wave& wave : call.waves) {
+    const auto sequences =
+        std::span(call.slices)
+            .subspan(static_cast<size_t>(wave.first_sequence), static_cast<size_t>(wave.num_sequences));
+    int64_t max_splits = 0;
+    for (const abi::SequenceSlice& slice : sequences) {
+      max_splits = std::max(max_splits, splits_for(int64_t{slice.cached} + slice.num_tokens));
+    }
+    abi::GatedDecodeSm90aParams params{
+        .cache_k = maps.k,
+        .cache_v = maps.v,
+        .cache_kg = maps.kg,
+        .q = packed(*call.arrays.q),
+        .k = packed(*call.arrays.k),
+        .v = packed(*call.arrays.v),
+        .qg = packed(*call.arrays.qg),
+        .kg = packed(*call.arrays.kg),
+        .o = packed(*call.arrays.o),
+        .cache = cache_.pointer(),
+        .splits = reinterpret_cast<const abi::DecodeSplit*>(slot + metadata.splits()) + wave.first_item,
+        .partial_o = partials_.pointer<float>(),
+        .partial_stats =
+            partials_.pointer<abi::PartialStats>(sizes_.partial_slots * config_.head_dim * int64_t{sizeof(float)}),
+        .num_splits = wave.num_items,
+        .num_sequences = wave.num_sequences,
+        .q_heads = config_.q_heads,
+        .kv_heads = config_.kv_heads,
+        .rows_stride = call.rows_stride,
+        .max_splits = static_cast<int32_t>(max_splits),
+        .softmax_scale_log2 = scales_.softmax_log2,
+        .gate_half_scale = scales_.gate_half,
+        .sequences = {},
+        .padding = {},
+    };
+    std::ranges::copy(sequences, params.sequences);
+    const auto splits =
+        std::span(call.splits).subspan(static_cast<size_t>(wave.first_item), static_cast<size_t>(wave.num_items));
+    if (place_splits(params, splits)) params.splits = nullptr;
+    const int64_t units = int64_t{wave.num_items} * config_.kv_heads * ceil_div(call.rows_stride, abi::kDecodeUnitRows);
+    launch_together(kernel, static_cast<uint64_t>(std::min(units, most_blocks)), stream, &params);
   }
 }
 

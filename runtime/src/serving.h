@@ -19,6 +19,7 @@
 #include "arrays.h"
 #include "call_metadata.h"
 #include "config.h"
+#include "fused_decode.h"
 #include "kernels.h"
 #include "memory.h"
 #include "scales.h"
@@ -68,11 +69,16 @@ class Serving {
   void launch_append(const Call& call, const CallMetadata& metadata, cuda::Stream stream) const;
   void launch_prefill(const Call& call, const CallMetadata& metadata, cuda::Stream stream) const;
   void launch_decode(const Call& call, const CallMetadata& metadata, cuda::Stream stream) const;
+  // Its blocks read the metadata where it is, in page-locked memory: they read each split's a unit ahead, and a copy
+  // would delay all of them.
+  void launch_fused_decode(const Call& call, const CallMetadata& metadata, const std::byte* slot,
+                           cuda::Stream stream) const;
 
   const Config& config_;
   const Kernels& kernels_;
   ArrayChecker check_;
   Scales scales_;
+  DecodeKind decode_;
   ServingSizes sizes_;
   SequenceTable sequences_;
   DeviceBuffer cache_, partials_, metadata_;

@@ -26,7 +26,8 @@ std::vector<abi::WorkItem> prefill_items(std::span<const abi::SequenceSlice> sli
   return items;
 }
 
-DecodeWork decode_work(std::span<abi::SequenceSlice> slices, int32_t group, int32_t kv_heads, int64_t slots) {
+DecodeWork decode_work(std::span<abi::SequenceSlice> slices, int32_t group, int32_t kv_heads, int64_t slots,
+                       int32_t sequences) {
   DecodeWork work{};
   for (const abi::SequenceSlice& slice : slices) {
     work.rows_stride = std::max(work.rows_stride, slice.num_tokens * group);
@@ -36,7 +37,8 @@ DecodeWork decode_work(std::span<abi::SequenceSlice> slices, int32_t group, int3
     abi::SequenceSlice& slice = slices[s];
     const auto splits = static_cast<int32_t>(splits_for(int64_t{slice.cached} + slice.num_tokens));
     assert(splits * slots_an_item <= slots);
-    if (work.waves.empty() || (work.waves.back().num_items + splits) * slots_an_item > slots) {
+    if (work.waves.empty() || work.waves.back().num_sequences == sequences ||
+        (work.waves.back().num_items + splits) * slots_an_item > slots) {
       work.waves.push_back({.first_sequence = static_cast<int32_t>(s),
                             .num_sequences = 0,
                             .first_token = slice.first_token,

@@ -26,8 +26,10 @@ struct DecodeWork {
   int32_t rows_stride;  // rows of an (item, kv head): the largest num_tokens * group
 };
 
-// Splits a decode call into waves that use at most `slots` partial slots, and sets each slice's first_split. Every
-// sequence alone must fit. Where a wave ends does not touch the results: a row's partials are merged in split order.
-DecodeWork decode_work(std::span<abi::SequenceSlice> slices, int32_t group, int32_t kv_heads, int64_t slots);
+// Splits a decode call into waves of at most `sequences` sequences that use at most `slots` partial slots, and sets
+// each slice's first_split. Every sequence alone must fit. Where a wave ends does not touch the results: a row's
+// partials are merged in split order.
+DecodeWork decode_work(std::span<abi::SequenceSlice> slices, int32_t group, int32_t kv_heads, int64_t slots,
+                       int32_t sequences = INT32_MAX);
 
 }  // namespace stratum

@@ -1,4 +1,5 @@
-"""On a Hopper GPU training takes the chip's own kernels, and the portable ones for views that no tensor map describes.
+"""On a Hopper GPU training and decode take the chip's own kernels; training the portable ones for views that no tensor
+map describes.
 
 Launches are recorded by the emulator at 9.0, which executes nothing but where the results are looked at.
 """
@@ -18,6 +19,7 @@ from tools.assemble.without import copy_without
 REPOSITORY = Path(__file__).parents[2]
 TRAIN = Path(__file__).parent / "train_twice.py"
 TRAIN_RIGHT = Path(__file__).parent / "train_right.py"
+SERVE_RIGHT = Path(__file__).parent / "serve_right.py"
 RESULTS = ("o", "dq", "dk", "dv", "dqg", "dkg")
 DIMS = ((64, 32), (64, 64), (128, 32), (128, 64))
 OPERATIONS = ("fwd", "bwd_dq", "bwd_dkv")
@@ -133,3 +135,25 @@ def test_infinite_inputs(hopper, emulator, stratum, infinite):
 def test_rows_that_outgrow_what_they_have_seen(hopper, emulator, stratum):
     """Key tiles are taken from the last to the first: scores that grow that way raise a row's maximum many times."""
     results(hopper, emulator, "late", stratum, 400, ("o",), first_keys=50.0)
+
+
+# The parts of a group's rows: 3 x 8 rows are three units of 8.
+@pytest.mark.parametrize("stratum, group", [(STRATA[0], 3), (STRATA[3], 1), (STRATA[5], 3), (STRATA[6], 1)], ids=str)
+def test_decode_in_one_launch(hopper, emulator, tmp_path, stratum, group):
+    head_dim, gate_dim, dtype = stratum
+    config = {"head_dim": head_dim, "gate_dim": gate_dim, "dtype": dtype, "q_heads": 2 * group, "kv_heads": 2}
+    environment = {
+        **os.environ,
+        "STRATUM_DRIVER": str(emulator),
+        "STRATUM_EMULATOR_CC": "9.0",
+        "STRATUM_EMULATOR_PACK": str(hopper / "cubins"),
+        "STRATUM_EMULATOR_MULTIPROCESSORS": "3",
+        "STRATUM_EMULATOR_SCHEDULE": "random:1",
+        "STRATUM_EMULATOR_LOG": str(tmp_path / "log"),
+    }
+    command = [sys.executable, SERVE_RIGHT, hopper, json.dumps(config)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    kernels = {line.split()[0].split(f"_{SHORT[dtype]}_")[0] for line in (tmp_path / "log").read_text().splitlines()}
+    decodes = {kernel for kernel in kernels if "decode" in kernel}
+    assert decodes == {"gated_decode_sm90a"}

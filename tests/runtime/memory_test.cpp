@@ -133,7 +133,7 @@ TEST_CASE("Sizes stay right far beyond 32 bits") {
   config.max_sequences = 1024;
   config.max_seq_len = 131072;
   config.max_cached_tokens = int64_t{1} << 30;
-  const stratum::ServingSizes sizes = stratum::size_serving(config, 64, true);
+  const stratum::ServingSizes sizes = stratum::size_serving(config, 64, stratum::DecodeKind::kSplit);
   CHECK(sizes.pages == (int64_t{1} << 24) + 2047);
   CHECK(sizes.page_bytes == int64_t{64} * 64 * 320 * 2);
   CHECK(sizes.cache_bytes == sizes.pages * sizes.page_bytes);
@@ -151,14 +151,14 @@ TEST_CASE("Sizes that no 64-bit address reaches are refused, naming what asks fo
   config.max_cached_tokens = 1024;
   const auto blamed = [&] {
     try {
-      stratum::size_serving(config, 64, true);
+      stratum::size_serving(config, 64, stratum::DecodeKind::kSplit);
       return std::string("none");
     } catch (const stratum::Error& error) {
       CHECK(error.status() == STRATUM_CONFIG_ERROR);
       return error.argument();
     }
   };
-  CHECK(stratum::size_serving(config, 64, true).page_bytes == int64_t{64} * 3 * INT32_MAX * 2);
+  CHECK(stratum::size_serving(config, 64, stratum::DecodeKind::kSplit).page_bytes == int64_t{64} * 3 * INT32_MAX * 2);
   CHECK(blamed() == "none");
   config.q_heads = config.kv_heads = 65535;
   CHECK(blamed() == "none");
@@ -184,7 +184,7 @@ TEST_CASE("STRATUM_POISON fills what the engine holds with NaNs") {
   const auto decode = params<stratum::abi::GatedDecodeParams>(launch(1));
   CHECK(all_ones(decode.cache, memory.bytes_cache));
   CHECK(all_ones(decode.partial_o, memory.bytes_partials));
-  constexpr int64_t kFront = 128;
+  constexpr int64_t kFront = 192;
   REQUIRE(memory.bytes_metadata > kFront);
   CHECK(all_ones(reinterpret_cast<const uint8_t*>(decode.sequences) + kFront, memory.bytes_metadata - kFront));
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "call_metadata.h"
+#include "fused_decode.h"
 #include "serving_sizes.h"
 
 namespace {
@@ -63,11 +64,14 @@ TEST_CASE("A call's metadata lies within its bound, aligned, and reads back") {
   const std::vector<abi::PageCopy> copies = {{5, 6}};
   const std::vector<Sequence> sequences = {{3, {9}, 0}, {65, {1, 2}, 0}, {130, {3, 4, 8}, 0}};
   const std::vector<const Sequence*> pointers = {&sequences[0], &sequences[1], &sequences[2]};
-  const CallMetadata metadata(slices, items, copies, pointers);
+  const std::vector<abi::DecodeSplit> splits = {{3, 1, 64, 0, 5, {}, {1, 2}}};
+  const CallMetadata metadata(
+      {.slices = slices, .items = items, .splits = splits, .copies = copies, .sequences = pointers});
   CHECK(metadata.table_stride() == 3);
-  CHECK(metadata.bytes() <= CallMetadata::bound({.sequences = 3, .items = 3, .table_stride = 3}));
-  for (const int64_t at : {metadata.slices(), metadata.items(), metadata.copies(), metadata.block_table()}) {
-    CHECK(at % 16 == 0);
+  CHECK(metadata.bytes() <= CallMetadata::bound({.sequences = 3, .items = 3, .splits = 1, .table_stride = 3}));
+  for (const int64_t at :
+       {metadata.slices(), metadata.items(), metadata.splits(), metadata.copies(), metadata.block_table()}) {
+    CHECK(at % 64 == 0);
   }
   std::vector<std::byte> bytes(static_cast<size_t>(metadata.bytes()), std::byte{0xAB});
   metadata.write(bytes.data());
@@ -76,5 +80,46 @@ TEST_CASE("A call's metadata lies within its bound, aligned, and reads back") {
   CHECK(table == std::vector<int32_t>{9, 0, 0, 1, 2, 0, 3, 4, 8});
   CHECK(std::memcmp(bytes.data() + metadata.slices(), slices.data(), sizeof(abi::SequenceSlice) * 3) == 0);
   CHECK(std::memcmp(bytes.data() + metadata.items(), items.data(), sizeof(abi::WorkItem) * 3) == 0);
+  CHECK(std::memcmp(bytes.data() + metadata.splits(), splits.data(), sizeof(abi::DecodeSplit)) == 0);
   CHECK(std::memcmp(bytes.data() + metadata.copies(), copies.data(), sizeof(abi::PageCopy)) == 0);
+}
+
+TEST_CASE("A wave ends after as many sequences as it may have") {
+  std::vector<abi::SequenceSlice> slices;
+  for (int i = 0; i < 50; ++i) slices.push_back({i, 1, 0, 0});
+  const DecodeWork work = decode_work(slices, 1, 16, INT64_MAX / 2, 20);
+  REQUIRE(work.waves.size() == 3);
+  CHECK(work.waves[1].first_sequence == 20);
+  CHECK(work.waves[2].num_sequences == 10);
+}
+
+TEST_CASE("Splits carry their pages, and those of the most keys come first in their wave") {
+  std::vector<abi::SequenceSlice> slices = {{0, 2, 512, 0}, {2, 1, 599, 0}};
+  const std::vector<Sequence> sequences = {{514, {0, 1, 2, 3, 4, 5, 6, 7, 8}, 0},
+                                           {600, {10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, 0}};
+  const std::vector<const Sequence*> pointers = {&sequences[0], &sequences[1]};
+  const DecodeWork work = decode_work(slices, 1, 1, INT64_MAX / 2);
+  const std::vector<abi::DecodeSplit> splits = list_splits(work, slices, pointers);
+  REQUIRE(splits.size() == 4);
+  CHECK(splits[0].pages[7] == 7);
+  CHECK(splits[1].pages[0] == 10);
+  CHECK(splits[2].slots == 3);  // 88 keys of the second sequence
+  CHECK(splits[2].split == 1);
+  CHECK(splits[2].pages[1] == 19);
+  CHECK(splits[2].pages[2] == 0);
+  CHECK(splits[3].slots == 1);  // 2 keys of the first
+  CHECK(splits[3].first_token == 0);
+  CHECK(splits[3].num_tokens == 2);
+  CHECK(splits[3].cached == 512);
+}
+
+TEST_CASE("A wave's splits are placed in the parameters as far as there is room") {
+  abi::GatedDecodeSm90aParams params{};
+  params.num_sequences = 4;
+  std::vector<abi::DecodeSplit> splits((abi::kDecodeWaveSequences - 4) / 4);  // a split is as long as four sequences
+  splits.back().slots = 77;
+  REQUIRE(place_splits(params, splits));
+  CHECK(params.sequences[abi::kDecodeWaveSequences - 3].first_token == 77);  // word 4 of the last split
+  splits.emplace_back();
+  CHECK_FALSE(place_splits(params, splits));
 }
