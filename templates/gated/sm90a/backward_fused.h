@@ -188,7 +188,13 @@ STRATUM_DEVICE void consume_pairs(const abi::GatedBackwardSm90aParams& params, u
       const QueryTileStats<Tile> stats(stats_place);
       if (first_query < consumer * 64 + 63) {
         const int thread = thread_anew();
-        mask_queries(s, first_query + (thread & 3) * 2, consumer * 64 + (thread >> 5 & 3) * 16 + (thread >> 2 & 7));
+        const int first = first_query + (thread & 3) * 2;
+        const int key = consumer * 64 + (thread >> 5 & 3) * 16 + (thread >> 2 & 7);
+        mask_queries(s, first, key);
+        mask_queries(t, first, key, 0.f);  // for keys behind the end
+      }
+      if (first_query + N == work.span) {
+        mask_missing_queries(s, t, (params.seq_len - 1) % N + 1 - (thread_anew() & 3) * 2);
       }
       if (stats.place.far_out()) {
 #pragma unroll

@@ -25,11 +25,11 @@ struct QueryTileStats {
 
 // Hides what the causal mask hides: element 0 of the scores is query `first_query` and key `row`.
 template <int kCount>
-STRATUM_DEVICE void mask_queries(float (&s)[kCount], int first_query, int row) {
+STRATUM_DEVICE void mask_queries(float (&s)[kCount], int first_query, int row, float hidden = -kInfinity) {
   const int first = row - first_query;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if (i / 4 * 8 + i % 2 < first + i / 2 % 2 * 8) s[i] = -kInfinity;
+    if (i / 4 * 8 + i % 2 < first + i / 2 % 2 * 8) s[i] = hidden;
   }
 }
 

@@ -163,8 +163,8 @@ VALUES = (
             Edit("gated/portable/forward.h", "params.stats + row", "nullptr"),
         ),
         scenario="training",
-        check="parameters",
-        at="",
-        says="given 224 bytes, takes 216",
+        check="bounds",
+        at="cp.async",
+        says="read of 16 bytes",
     ),
 )
