@@ -31,7 +31,7 @@ def test_every_tile_field_of_every_plan_can_be_swept(sweep_file):
     swept = 0
     for path in sorted((ROOT / "templates" / "plans").glob("*.json")):
         plan = json.loads(path.read_text())
-        for operation in STEPS:
+        for operation in [step for step in STEPS if step in plan["kernels"]]:
             kernels = plan["kernels"][operation]
             shape = {**SHAPE, "cached": 7} if operation.startswith(("prefill", "decode")) else SHAPE
             for variant, kernel in enumerate(kernels if isinstance(kernels, list) else [kernels]):
